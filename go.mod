@@ -1,0 +1,3 @@
+module github.com/lumcast/headroom
+
+go 1.26
