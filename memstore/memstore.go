@@ -1,0 +1,107 @@
+// Package memstore keeps state in memory: for tests, examples and trial runs. It forgets everything when the process ends.
+package memstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// Store is a headroom.Store in memory. Make one with New.
+type Store struct {
+	clock func() time.Time
+
+	mu      sync.Mutex
+	plans   map[string]string
+	entries map[headroom.Key]entry
+}
+
+// entry is the state of one key and its two generations of remembered ids.
+type entry struct {
+	state      headroom.State // without the plan, which belongs to the subject
+	young, old map[string]headroom.Charge
+}
+
+var _ headroom.Store = (*Store)(nil)
+
+// New returns an empty store. Its time is that of clock; nil is time.Now.
+func New(clock func() time.Time) *Store {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Store{clock: clock, plans: map[string]string{}, entries: map[headroom.Key]entry{}}
+}
+
+// Load implements headroom.Store.
+func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
+	if err := alive(ctx); err != nil {
+		return headroom.View{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view(q.Key, q.Operation, q.Now), nil
+}
+
+// Commit implements headroom.Store.
+func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+	if err := alive(ctx); err != nil {
+		return headroom.View{}, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view(c.Key, c.Operation, c.Now)
+	if !c.Holds(v) {
+		return v, false, nil
+	}
+	e := s.entries[c.Key]
+	if !c.Rotate.IsZero() || e.young == nil {
+		e.old, e.young = e.young, map[string]headroom.Charge{}
+	}
+	e.young[c.Operation] = c.Charge
+	e.state = c.Apply(v.State)
+	s.entries[c.Key] = e
+	return s.view(c.Key, c.Operation, c.Now), true, nil
+}
+
+// SetPlan implements headroom.Store.
+func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if plan == "" {
+		delete(s.plans, subject)
+	} else {
+		s.plans[subject] = plan
+	}
+	return nil
+}
+
+// Close implements headroom.Store. The store stays usable: its content lives as long as it does.
+func (s *Store) Close() error { return nil }
+
+// view is what is stored now. Nothing in it is shared with what later commits change: Apply copies.
+func (s *Store) view(key headroom.Key, operation string, now time.Time) headroom.View {
+	if now.IsZero() {
+		now = s.clock()
+	}
+	e := s.entries[key]
+	e.state.Plan = s.plans[key.Subject]
+	v := headroom.View{State: e.state, Now: now}
+	for _, generation := range []map[string]headroom.Charge{e.young, e.old} {
+		if charge, ok := generation[operation]; ok {
+			v.Charge = &charge
+		}
+	}
+	return v
+}
+
+func alive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")
+	}
+	return nil
+}

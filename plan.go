@@ -1,0 +1,167 @@
+package headroom
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
+const Unlimited = 1<<63 - 1
+
+// Limit is the most units of a meter in one window.
+type Limit struct {
+	Meter  string // what is counted, "slots"
+	Name   string // the counter that the limit looks at, "week": lower-case letters, digits, - and _, at most 32
+	Period Period // zero: the ISO week in UTC
+	Units  int64  // at least 0
+}
+
+// Plan is a named set of limits.
+type Plan struct {
+	Name   string
+	Limits []Limit
+}
+
+// Catalog holds the plans and the price lists. It is validated once, by NewCatalog, and does not change.
+type Catalog struct {
+	fallback string
+	plans    map[string]Plan
+	prices   map[string]Prices
+	counters map[string][]Limit // by meter: each counter that some plan limits, sorted by name. Units mean nothing here
+}
+
+// NewCatalog checks plans and prices. fallback names the plan of a subject that has none stored and for which the caller names none; prices are by meter.
+// Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
+// Two plans that limit the same counter must cut time in the same way.
+func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
+	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: maps.Clone(prices), counters: map[string][]Limit{}}
+	for _, p := range plans {
+		if err := checkName("plan", p.Name); err != nil {
+			return nil, err
+		}
+		if _, twice := c.plans[p.Name]; twice {
+			return nil, invalid("plan %q is given twice", p.Name)
+		}
+		seen := map[[2]string]bool{}
+		for _, l := range p.Limits {
+			if err := l.validate(p.Name); err != nil {
+				return nil, err
+			}
+			if at := [2]string{l.Meter, l.Name}; seen[at] {
+				return nil, invalid("plan %q limits %q of meter %q twice", p.Name, l.Name, l.Meter)
+			} else {
+				seen[at] = true
+			}
+			if err := c.count(l); err != nil {
+				return nil, err
+			}
+		}
+		c.plans[p.Name] = Plan{Name: p.Name, Limits: slices.Clone(p.Limits)}
+	}
+	if _, ok := c.plans[fallback]; !ok {
+		return nil, invalid("the default plan %q is not among the plans", fallback)
+	}
+	for meter, p := range prices {
+		if err := p.validate(meter); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// count adds the counter of l, unless another plan brought it.
+func (c *Catalog) count(l Limit) error {
+	counters := c.counters[l.Meter]
+	i, found := slices.BinarySearchFunc(counters, l.Name, func(have Limit, name string) int { return strings.Compare(have.Name, name) })
+	if found {
+		if counters[i].Period != l.Period {
+			return invalid("limit %q of meter %q is by %s in one plan and by %s in another: give one of them another name", l.Name, l.Meter, counters[i].Period, l.Period)
+		}
+		return nil
+	}
+	c.counters[l.Meter] = slices.Insert(counters, i, l)
+	return nil
+}
+
+// Lumcast returns the catalog that holds when nothing is configured: the plan "free" with 200 slots an ISO week, and slots at 1 (standard), 2 (neural) and 4 (generative) a minute.
+func Lumcast() *Catalog {
+	c, err := NewCatalog("free",
+		[]Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 200}}}},
+		map[string]Prices{"slots": {Step: 60, Rates: map[string]int64{"standard": 1, "neural": 2, "generative": 4}}})
+	if err != nil {
+		panic("headroom: the built-in catalog does not validate: " + err.Error())
+	}
+	return c
+}
+
+// Plans returns all plans, sorted by name.
+func (c *Catalog) Plans() []Plan {
+	return slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Default returns the name of the plan of a subject that has no other.
+func (c *Catalog) Default() string { return c.fallback }
+
+// Prices returns the price list of a meter.
+func (c *Catalog) Prices(meter string) (Prices, error) {
+	p, ok := c.prices[meter]
+	if !ok {
+		return Prices{}, invalid("meter %q has no price list", meter)
+	}
+	return p, nil
+}
+
+// WithUnits returns the catalog with every limit of the meter set to units in every plan: what a trial run of another limit needs.
+func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
+	plans := c.Plans()
+	for i := range plans {
+		plans[i].Limits = slices.Clone(plans[i].Limits)
+		for j := range plans[i].Limits {
+			if plans[i].Limits[j].Meter == meter {
+				plans[i].Limits[j].Units = units
+			}
+		}
+	}
+	return NewCatalog(c.fallback, plans, c.prices)
+}
+
+// units returns what plan allows of the counter name of a meter.
+func (c *Catalog) units(plan, meter, name string) int64 {
+	for _, l := range c.plans[plan].Limits {
+		if l.Meter == meter && l.Name == name {
+			return l.Units
+		}
+	}
+	return Unlimited
+}
+
+// resolve returns the plan that holds for a subject: the stored one, else the caller's, else the default.
+func (c *Catalog) resolve(stored, callers string) (string, error) {
+	name := cmp.Or(stored, callers, c.fallback)
+	if _, ok := c.plans[name]; !ok {
+		return "", invalid("unknown plan %q: the configuration has %s", name, strings.Join(slices.Sorted(maps.Keys(c.plans)), ", "))
+	}
+	return name, nil
+}
+
+func (l Limit) validate(plan string) error {
+	if err := checkName("meter", l.Meter); err != nil {
+		return err
+	}
+	if !plainName(l.Name) {
+		return invalid("limit %q of plan %q: want 1 to 32 lower-case letters, digits, - or _", l.Name, plan)
+	}
+	if l.Units < 0 {
+		return invalid("limit %q of plan %q: %d units: want at least 0", l.Name, plan, l.Units)
+	}
+	return nil
+}
+
+func plainName(s string) bool {
+	if s == "" || len(s) > 32 {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
