@@ -1,0 +1,69 @@
+# Works with any POSIX sh and with GNU make from 3.81 on.
+
+TOOLS := $(CURDIR)/.tools
+
+# The engines and linters that tests need, each in a folder of its own. A stamp is younger than the pins that it was installed from, and is written last:
+# an interrupted install is done again.
+STAMPS := $(TOOLS)/go/stamp $(TOOLS)/dynalite/stamp $(TOOLS)/venv/stamp $(TOOLS)/dynoxide/stamp
+
+TEST_TIMEOUT ?= 20m
+BENCH        ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help tools build run lint test bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+tools: $(STAMPS) ## install what lint and test need into .tools/, from the pins in tools/
+
+$(TOOLS)/go/stamp: tools/go.mod tools/go.sum
+	mkdir -p $(@D)
+	cd tools && GOBIN=$(@D) go install tool
+	touch $@
+
+$(TOOLS)/dynalite/stamp: tools/package.json tools/package-lock.json tools/.npmrc
+	mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && npm ci --no-audit --no-fund
+	touch $@
+
+$(TOOLS)/venv/stamp: tools/requirements.txt
+	python3 -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	touch $@
+
+# A quick build matters more for a test engine than a fast one, hence the profile. Without the feature cli the crate has no program.
+$(TOOLS)/dynoxide/stamp: tools/dynoxide.txt
+	mkdir -p $(@D)
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+		cargo install --quiet --locked --root $(@D) --target-dir $(@D)/target \
+		--no-default-features --features native-sqlite,http-server,cli $$(cat $<)
+	rm -rf $(@D)/target
+	touch $@
+
+build: ## build bin/headroom
+	go build -o bin/headroom ./cmd/headroom
+
+run: build ## replay the real log on an empty embedded store
+	@store=$$(mktemp -d) && trap 'rm -rf "$$store"' EXIT && trap 'exit 1' INT TERM && set -x && \
+		bin/headroom replay examples/nasa-ipsc-1993/usage.csv.gz --store embedded:$$store
+
+lint: tools ## gofmt, go vet, staticcheck, govulncheck
+	@files=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) && \
+		if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
+	go vet ./...
+	$(TOOLS)/go/staticcheck ./...
+	@# The database is on the network: not to reach it is no finding, and no reason to stop work.
+	@echo govulncheck ./...; out=$$($(TOOLS)/go/govulncheck ./... 2>&1) || case $$out in \
+		"govulncheck: fetching vulnerabilities"*) out="govulncheck: NOT CHECKED, the vulnerability database cannot be reached";; \
+		*) echo "$$out"; exit 1;; esac; echo "$$out"
+
+test: tools lint ## everything that must pass: tools, lint and all tests, with the race detector
+	go test -race -timeout $(TEST_TIMEOUT) ./...
+
+bench: tools ## benchmarks only; BENCH=regexp chooses
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+clean: ## remove bin/ and .tools/
+	rm -rf bin $(TOOLS)
