@@ -114,12 +114,14 @@ func (c Charge) start(limit string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// AddTotal returns past with the total t in its place, latest first, the oldest beyond HistoryWindows dropped. A total that past already has for the same window is replaced, and one of nothing is left out.
+// AddTotal returns past with the total t in its place, latest first, the oldest beyond HistoryWindows dropped. A total that past already has for the same window is replaced, unless it is unknown, and one of nothing is left out.
 func AddTotal(past []Total, t Total) []Total {
 	kept := make([]Total, 0, len(past)+1)
 	for _, p := range past {
 		if !p.Start.Equal(t.Start) {
 			kept = append(kept, p)
+		} else if p.Unknown {
+			t = p
 		}
 	}
 	if t.Units != 0 || t.Unknown {

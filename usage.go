@@ -56,6 +56,9 @@ func (k rules) usage(v View, key Key) (Usage, error) {
 		step := Step{From: s.stored.Window, To: s.window, Fold: s.fold}
 		l := LimitUsage{Name: s.limit.Name, Window: s.window, Used: s.count, Limit: s.limit.Units, Remaining: max(0, s.remaining())}
 		for _, t := range step.apply(s.stored).Past {
+			if t.Start.Equal(s.window.Start) {
+				continue // known to be incomplete already
+			}
 			l.History = append(l.History, WindowTotal{Window: s.limit.Period.At(t.Start), Units: t.Units, Unknown: t.Unknown})
 		}
 		u.Limits = append(u.Limits, l)

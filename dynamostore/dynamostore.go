@@ -1,0 +1,246 @@
+// Package dynamostore keeps state in DynamoDB: for one subject one item, which may be the application's own, and one conditional write for a deduction.
+//
+// The layout is in layout.go, the protocol of the write in commit.go, what does not fit the item in ledger.go.
+package dynamostore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/lumcast/headroom"
+)
+
+// Options say where state lies. Table is needed, the rest has defaults.
+type Options struct {
+	Table  string // the table of subjects
+	Ledger string // the table of what no longer fits a subject's item. Empty: Table + "-ledger"
+	Names  Names
+	Meter  string // the meter that lies in the attributes Names.Window and Names.Count. Empty: "slots"
+	Limit  string // the limit of that meter that lies there. Empty: "week"
+
+	Region   string // for Open. Empty: as the SDK's configuration says
+	Endpoint string // for Open. Empty: AWS
+
+	Logger *slog.Logger // hears of ids that could not be moved to the ledger. Nil: slog.Default()
+}
+
+// Names are the attribute names of a subject's item. The zero value is the layout that needs no change to a table with userId, quotaWeek and quotaCount.
+type Names struct {
+	Subject string // the partition key, a string. Empty: "userId"
+	Window  string // the window's key. Empty: "quotaWeek"
+	Count   string // the units charged and held in that window. Empty: "quotaCount"
+	Plan    string // the subject's plan. Empty: "plan"
+	Prefix  string // begins the name of each other attribute that Headroom adds. Empty: "quota"
+}
+
+// Store is a headroom.Store on DynamoDB.
+type Store struct {
+	client *dynamodb.Client
+	opts   Options
+
+	// sendsOld is set once it is known that the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
+	sendsOld atomic.Bool
+}
+
+var _ headroom.Store = (*Store)(nil)
+
+// Open connects with the SDK's own configuration: credentials, profile, region and retries come from its usual chain.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	var load []func(*config.LoadOptions) error
+	if opts.Region != "" {
+		load = append(load, config.WithRegion(opts.Region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the AWS configuration does not load")
+	}
+	if cfg.Region == "" {
+		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "no AWS region: set it in the options, in AWS_REGION or in the profile")
+	}
+	return New(dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if opts.Endpoint != "" {
+			o.BaseEndpoint = aws.String(opts.Endpoint)
+		}
+	}), opts)
+}
+
+// New returns a store that uses client.
+func New(client *dynamodb.Client, opts Options) (*Store, error) {
+	if opts.Table == "" {
+		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a DynamoDB store needs the name of its table")
+	}
+	opts.Ledger = cmp.Or(opts.Ledger, opts.Table+"-ledger")
+	opts.Meter = cmp.Or(opts.Meter, "slots")
+	opts.Limit = cmp.Or(opts.Limit, "week")
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	n := &opts.Names
+	n.Subject = cmp.Or(n.Subject, "userId")
+	n.Window = cmp.Or(n.Window, "quotaWeek")
+	n.Count = cmp.Or(n.Count, "quotaCount")
+	n.Plan = cmp.Or(n.Plan, "plan")
+	n.Prefix = cmp.Or(n.Prefix, "quota")
+	if err := opts.distinct(); err != nil {
+		return nil, err
+	}
+	s := &Store{client: client, opts: opts}
+	// DynamoDB itself is known to send it.
+	s.sendsOld.Store(client.Options().BaseEndpoint == nil)
+	return s, nil
+}
+
+// Load implements headroom.Store.
+func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
+	it, now, err := s.get(ctx, q.Key, !q.Weak)
+	if err != nil {
+		return headroom.View{}, err
+	}
+	if err := s.complete(ctx, &it, q.Operation, q.History, !q.Weak); err != nil {
+		return headroom.View{}, err
+	}
+	return it.view(q.Operation, orNow(q.Now, now))
+}
+
+// SetPlan implements headroom.Store.
+func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
+	var e expression
+	if plan == "" {
+		e.remove(e.name(s.opts.Names.Plan))
+	} else {
+		e.set(e.name(s.opts.Names.Plan), str(plan))
+	}
+	_, _, err := s.update(ctx, subject, &e)
+	return err
+}
+
+// Close implements headroom.Store. There is nothing to close.
+func (s *Store) Close() error { return nil }
+
+// get reads the item of a key and the engine's time.
+func (s *Store) get(ctx context.Context, key headroom.Key, consistent bool) (item, time.Time, error) {
+	var out *dynamodb.GetItemOutput
+	now, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
+			TableName: &s.opts.Table, Key: s.key(key.Subject), ConsistentRead: &consistent,
+		}, opt)
+		return err
+	})
+	if err != nil {
+		return item{}, now, err
+	}
+	it, err := s.opts.decode(out.Item, key)
+	return it, now, err
+}
+
+// update writes one item. If the condition fails, it returns a *types.ConditionalCheckFailedException as it came.
+func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, time.Time, error) {
+	var out *dynamodb.UpdateItemOutput
+	now, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		in := &dynamodb.UpdateItemInput{
+			TableName: &s.opts.Table, Key: s.key(subject), ReturnValues: types.ReturnValueAllNew,
+		}
+		e.into(in)
+		out, err = s.client.UpdateItem(ctx, in, opt)
+		return err
+	})
+	if err != nil {
+		return nil, now, err
+	}
+	return out.Attributes, now, nil
+}
+
+func (s *Store) key(subject string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{s.opts.Names.Subject: str(subject)}
+}
+
+func orNow(callers, engines time.Time) time.Time {
+	if callers.IsZero() {
+		return engines
+	}
+	return callers
+}
+
+// CreateTables creates the table of subjects and the ledger, both billed by request, and waits until they can be used. A table that exists is left as it is.
+func (s *Store) CreateTables(ctx context.Context) error {
+	subjects := &dynamodb.CreateTableInput{TableName: &s.opts.Table}
+	keys(subjects, s.opts.Names.Subject)
+	ledger := &dynamodb.CreateTableInput{TableName: &s.opts.Ledger}
+	keys(ledger, ledgerKey, ledgerSort)
+	for _, in := range []*dynamodb.CreateTableInput{subjects, ledger} {
+		if err := s.create(ctx, in); err != nil {
+			return err
+		}
+	}
+	_, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		out, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.opts.Ledger}, opt)
+		if err != nil || out.TimeToLiveDescription != nil && out.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
+			return err
+		}
+		_, err = s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               &s.opts.Ledger,
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ledgerExpires), Enabled: aws.Bool(true)},
+		}, opt)
+		return err
+	})
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "UnknownOperationException" {
+		return nil // some emulators have no time to live; it is for cleaning only
+	}
+	return err
+}
+
+func (s *Store) create(ctx context.Context, in *dynamodb.CreateTableInput) error {
+	_, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := s.client.CreateTable(ctx, in, opt)
+		var exists *types.ResourceInUseException
+		if errors.As(err, &exists) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	wait := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = time.Second })
+	if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, 5*time.Minute); err != nil {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "table %s was created but does not become active", *in.TableName)
+	}
+	return nil
+}
+
+// keys makes in a table billed by request whose key attributes are strings: the partition key first, then the sort key.
+func keys(in *dynamodb.CreateTableInput, names ...string) {
+	in.BillingMode = types.BillingModePayPerRequest
+	kinds := []types.KeyType{types.KeyTypeHash, types.KeyTypeRange}
+	for i, name := range names {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS})
+		in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: &name, KeyType: kinds[i]})
+	}
+}
+
+// distinct reports names that would fall together.
+func (o Options) distinct() error {
+	n := o.Names
+	seen := map[string]bool{}
+	for _, name := range []string{n.Subject, n.Window, n.Count, n.Plan} {
+		if seen[name] {
+			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is given to two things", name)
+		}
+		seen[name] = true
+	}
+	for _, field := range fields {
+		if seen[n.Prefix+field] {
+			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is taken: Headroom keeps its %s there; choose another prefix", n.Prefix+field, field)
+		}
+	}
+	return nil
+}

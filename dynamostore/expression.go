@@ -1,0 +1,80 @@
+package dynamostore
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// expression gathers the parts of an update. Every name is aliased: count, limit and window are reserved words, and an operation id may hold anything.
+type expression struct {
+	sets, adds, removes, conditions []string
+	names                           map[string]string // by alias
+	aliases                         map[string]string // by name
+	values                          map[string]types.AttributeValue
+}
+
+// name returns the alias of an attribute path: the top-level name, then keys of nested maps.
+func (e *expression) name(path ...string) string {
+	if e.names == nil {
+		e.names, e.aliases = map[string]string{}, map[string]string{}
+	}
+	parts := make([]string, len(path))
+	for i, p := range path {
+		alias, ok := e.aliases[p]
+		if !ok {
+			alias = "#" + strconv.Itoa(len(e.names))
+			e.names[alias], e.aliases[p] = p, alias
+		}
+		parts[i] = alias
+	}
+	return strings.Join(parts, ".")
+}
+
+// value returns the alias of a value.
+func (e *expression) value(v types.AttributeValue) string {
+	if e.values == nil {
+		e.values = map[string]types.AttributeValue{}
+	}
+	alias := ":" + strconv.Itoa(len(e.values))
+	e.values[alias] = v
+	return alias
+}
+
+func (e *expression) set(path string, v types.AttributeValue) { e.setTo(path, e.value(v)) }
+func (e *expression) setTo(path, operand string)              { e.sets = append(e.sets, path+" = "+operand) }
+func (e *expression) remove(path string)                      { e.removes = append(e.removes, path) }
+func (e *expression) add(path string, n int64)                { e.adds = append(e.adds, path+" "+e.value(num(n))) }
+
+func (e *expression) require(condition string) { e.conditions = append(e.conditions, condition) }
+func (e *expression) equal(path string, v types.AttributeValue) {
+	e.require(path + " = " + e.value(v))
+}
+func (e *expression) absent(path string) { e.require("attribute_not_exists(" + path + ")") }
+
+func (e *expression) into(in *dynamodb.UpdateItemInput) {
+	var update []string
+	for _, clause := range []struct {
+		word  string
+		parts []string
+	}{{"SET", e.sets}, {"ADD", e.adds}, {"REMOVE", e.removes}} {
+		if len(clause.parts) > 0 {
+			update = append(update, clause.word+" "+strings.Join(clause.parts, ", "))
+		}
+	}
+	in.UpdateExpression = aws.String(strings.Join(update, " "))
+	if len(e.conditions) > 0 {
+		in.ConditionExpression = aws.String(strings.Join(e.conditions, " AND "))
+		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	in.ExpressionAttributeNames = e.names
+	in.ExpressionAttributeValues = e.values
+}
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func num(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}

@@ -1,0 +1,331 @@
+package dynamostore
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
+)
+
+// The layout of a subject's item, for the main meter and its main limit:
+//
+//	userId           S  the subject
+//	plan             S  its plan, if it has one
+//	quotaWeek        S  key of the window, "2026-W22"
+//	quotaCount       N  units charged in it
+//	quotaSpan        S  the same window as Headroom knows it, "2026-W22/1779667200/1780272000": key, start, end in Unix seconds.
+//	                    Where it does not agree with quotaWeek, a writer that knows only quotaWeek and quotaCount has turned the window.
+//	quotaPast        M  totals of the last closed windows, N by start in Unix seconds; S "?" for one that is not known; "more" if the ledger holds older ones
+//	quotaOps         M  the young generation of operation ids: the charge by the id, see idName and headroom.Charge
+//	quotaOpsBefore   M  the old generation
+//	quotaEpoch       N  label of the young generation, Unix seconds
+//	quotaEpochBefore N  label of the old one
+//	quotaGen         N  how often ids were moved to the ledger; 0 if it holds none that is remembered
+//	quotaSpilt       N  label of the young generation when that last happened
+//	quotaFormat      N  the version of this layout
+//
+// Another limit of the meter has quotaSpan:NAME, quotaCount:NAME and quotaPast:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
+// NAME holds no slash or colon, so that no two of these names fall together.
+const format = 1
+
+var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past"}
+
+const (
+	unknownTotal = "?"
+	morePast     = "more"
+)
+
+// field returns the name of an attribute that a meter has once.
+func (o Options) field(meter, field string) string {
+	if meter == o.Meter {
+		return o.Names.Prefix + field
+	}
+	return o.Names.Prefix + "/" + meter + "/" + field
+}
+
+// counterNames are the attributes of one counter. window is empty for all but the main one.
+type counterNames struct{ window, count, span, past string }
+
+func (o Options) counter(meter, limit string) counterNames {
+	if meter == o.Meter && limit == o.Limit {
+		return counterNames{o.Names.Window, o.Names.Count, o.field(meter, "Span"), o.field(meter, "Past")}
+	}
+	return counterNames{"", o.field(meter, "Count:") + limit, o.field(meter, "Span:") + limit, o.field(meter, "Past:") + limit}
+}
+
+// idName is the name under which an operation id stands in a map or in the ledger: the id itself if it is short, else 96 bits of its SHA-256 in 17 characters, which no short id has.
+func idName(id string) string {
+	if len(id) <= 16 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// spanText is what quotaSpan holds for a window.
+func spanText(w headroom.Window) string {
+	return w.Key + "/" + unix(w.Start) + "/" + unix(w.End)
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+func fromUnix(s string) (time.Time, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return time.Unix(n, 0).UTC(), err == nil
+}
+
+func parseSpan(s string) (headroom.Window, bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 || parts[0] == "" {
+		return headroom.Window{}, false
+	}
+	start, ok1 := fromUnix(parts[1])
+	end, ok2 := fromUnix(parts[2])
+	return headroom.Window{Key: parts[0], Start: start, End: end}, ok1 && ok2 && start.Before(end)
+}
+
+// item is a subject's item as far as one meter goes.
+type item struct {
+	key         headroom.Key
+	state       headroom.State
+	formatted   bool              // Headroom has written this meter before
+	ops, before map[string]string // charges by idName
+	gen         int64
+	spilt       time.Time
+	turned      map[string]headroom.Window  // counters whose window another writer turned, with the window that Headroom knew
+	past        map[string][]headroom.Total // totals that the item itself holds, by limit, latest first; not all may be true of the window now stored
+	fromLedger  map[string]string           // charges found in the ledger, by idName
+	size        int                         // about how many bytes Headroom's attributes take
+}
+
+// decode reads what an item holds of a meter. attrs is nil if there is no item.
+func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key) (item, error) {
+	r := reader{attrs: attrs, subject: key.Subject}
+	it := item{key: key, turned: map[string]headroom.Window{}, past: map[string][]headroom.Total{}, fromLedger: map[string]string{}}
+	it.state.Counters = map[string]headroom.Counter{}
+	it.state.Plan = r.str(o.Names.Plan)
+	if f, ok := r.num(o.field(key.Meter, "Format")); ok {
+		if f != format {
+			return it, headroom.Errorf(headroom.CodeFormat, nil, "the item of %q has format %d, this program knows %d: a newer version of Headroom wrote it; update this one", key.Subject, f, format)
+		}
+		it.formatted = true
+	}
+	it.ops = r.charges(o.field(key.Meter, "Ops"))
+	it.before = r.charges(o.field(key.Meter, "OpsBefore"))
+	it.state.Epoch = r.time(o.field(key.Meter, "Epoch"))
+	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
+	it.spilt = r.time(o.field(key.Meter, "Spilt"))
+	it.gen, _ = r.num(o.field(key.Meter, "Gen"))
+
+	limits := []string{}
+	if key.Meter == o.Meter {
+		limits = append(limits, o.Limit)
+	}
+	for name := range attrs {
+		if limit, ok := strings.CutPrefix(name, o.field(key.Meter, "Span:")); ok {
+			limits = append(limits, limit)
+		}
+	}
+	for _, limit := range limits {
+		o.decodeCounter(&r, &it, limit)
+	}
+	it.size = len(o.Names.Subject) + len(key.Subject)
+	for name, v := range attrs {
+		if strings.HasPrefix(name, o.Names.Prefix) || name == o.Names.Window || name == o.Names.Count {
+			it.size += len(name) + size(v)
+		}
+	}
+	return it, r.err
+}
+
+func (o Options) decodeCounter(r *reader, it *item, limit string) {
+	names := o.counter(it.key.Meter, limit)
+	var c headroom.Counter
+	spanText := r.str(names.span)
+	if spanText != "" {
+		var ok bool
+		if c.Window, ok = parseSpan(spanText); !ok {
+			r.bad(names.span, "is no window")
+		}
+	}
+	if names.window != "" {
+		key := r.str(names.window)
+		if key == "" {
+			return // nobody has counted, or somebody has taken the count away
+		}
+		if key != c.Window.Key {
+			week, err := headroom.ParseISOWeek(key)
+			if err != nil {
+				r.bad(names.window, "is no ISO week")
+			}
+			if it.formatted {
+				it.turned[limit] = c.Window
+			}
+			c.Window = week
+		}
+	} else if spanText == "" {
+		return
+	}
+	c.Count, _ = r.num(names.count)
+	it.past[limit], c.Partial = r.past(names.past)
+	if known := it.turned[limit]; !known.IsZero() {
+		it.past[limit] = headroom.AddTotal(it.past[limit], headroom.Total{Start: known.Start, Unknown: true})
+	}
+	c.Past = before(it.past[limit], c.Window.Start)
+	it.state.Counters[limit] = c
+}
+
+// before returns the totals of windows that start before t, and whether that of t itself is known to be incomplete. Others are left from a window that a wrong clock opened, and count no more.
+func before(past []headroom.Total, t time.Time) []headroom.Total {
+	return slices.DeleteFunc(slices.Clone(past), func(p headroom.Total) bool {
+		return p.Start.After(t) || p.Start.Equal(t) && !p.Unknown
+	})
+}
+
+// view is what the item tells the engine.
+func (it item) view(operation string, now time.Time) (headroom.View, error) {
+	v := headroom.View{State: it.state, Now: now}
+	if operation == "" {
+		return v, nil
+	}
+	name := idName(operation)
+	for _, known := range []map[string]string{it.ops, it.before, it.fromLedger} {
+		if text, ok := known[name]; ok {
+			charge, err := headroom.ParseCharge(text)
+			v.Charge = &charge
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// reader reads attributes and keeps the first thing that is wrong with them.
+type reader struct {
+	attrs   map[string]types.AttributeValue
+	subject string
+	err     error
+}
+
+func (r *reader) bad(name, what string) {
+	if r.err == nil {
+		r.err = headroom.Errorf(headroom.CodeFormat, nil, "attribute %s of the item of %q %s; nothing was written", name, r.subject, what)
+	}
+}
+
+func (r *reader) str(name string) string {
+	switch v := r.attrs[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberS:
+		return v.Value
+	default:
+		r.bad(name, "is no string")
+	}
+	return ""
+}
+
+func (r *reader) num(name string) (int64, bool) {
+	switch v := r.attrs[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberN:
+		if n, err := strconv.ParseInt(v.Value, 10, 64); err == nil {
+			return n, true
+		}
+		r.bad(name, "is no whole number of 64 bits")
+	default:
+		r.bad(name, "is no number")
+	}
+	return 0, false
+}
+
+func (r *reader) time(name string) time.Time {
+	if n, ok := r.num(name); ok {
+		return time.Unix(n, 0).UTC()
+	}
+	return time.Time{}
+}
+
+func (r *reader) nested(name string) map[string]types.AttributeValue {
+	switch v := r.attrs[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberM:
+		return v.Value
+	default:
+		r.bad(name, "is no map")
+	}
+	return nil
+}
+
+func (r *reader) charges(name string) map[string]string {
+	charges := map[string]string{}
+	for id, v := range r.nested(name) {
+		if s, ok := v.(*types.AttributeValueMemberS); ok {
+			charges[id] = s.Value
+		} else {
+			r.bad(name, "holds something that is no charge")
+		}
+	}
+	return charges
+}
+
+func (r *reader) past(name string) (totals []headroom.Total, partial bool) {
+	for start, v := range r.nested(name) {
+		if start == morePast {
+			partial = true
+			continue
+		}
+		t, ok := total(start, v)
+		if !ok {
+			r.bad(name, "holds something that is no total")
+		}
+		totals = append(totals, t)
+	}
+	slices.SortFunc(totals, func(a, b headroom.Total) int { return b.Start.Compare(a.Start) })
+	return totals, partial
+}
+
+// total reads one closed window's total.
+func total(start string, v types.AttributeValue) (t headroom.Total, ok bool) {
+	if t.Start, ok = fromUnix(start); !ok {
+		return t, false
+	}
+	switch v := v.(type) {
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseInt(v.Value, 10, 64)
+		t.Units = n
+		return t, err == nil
+	case *types.AttributeValueMemberS:
+		t.Unknown = true
+		return t, v.Value == unknownTotal
+	}
+	return t, false
+}
+
+func totalValue(t headroom.Total) types.AttributeValue {
+	if t.Unknown {
+		return str(unknownTotal)
+	}
+	return num(t.Units)
+}
+
+// size is about how many bytes a value counts for, by the rules of DynamoDB's developer guide ("DynamoDB item sizes and formats"), for the types that Headroom writes.
+func size(v types.AttributeValue) int {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return len(v.Value)/2 + 2
+	case *types.AttributeValueMemberM:
+		n := 3
+		for name, child := range v.Value {
+			n += len(name) + size(child) + 1
+		}
+		return n
+	}
+	return 1
+}

@@ -1,0 +1,258 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
+)
+
+// The ledger is a table of Headroom's own for what would make a subject's item large. Its rows are
+//
+//	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
+//	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339
+//	charge   S  of an id: its headroom.Charge
+//	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
+//	total    N  of a window: what was charged in it; S "?" if that is not known
+//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: that a row is there never makes a difference once it is over
+//
+// An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
+// an id that is neither here at that look nor in the item at that write was not charged.
+const (
+	ledgerKey     = "key"
+	ledgerSort    = "row"
+	ledgerExpires = "expires"
+
+	itemBytes   = 960 // past this size of Headroom's attributes ids move, so that a write stays at one unit (1,024 bytes)
+	pastMost    = 8   // past this number of totals the oldest move,
+	pastKept    = 4   // and this many stay
+	rowsAtOnce  = 25  // as many as one BatchWriteItem takes
+	batchTries  = 5
+	passedSlack = 24 * time.Hour
+)
+
+func ledgerOf(key headroom.Key) types.AttributeValue {
+	return str(strconv.Itoa(len(key.Meter)) + "#" + key.Meter + key.Subject)
+}
+
+func opRow(name string) string { return "op#" + name }
+
+func pastRows(limit string) string { return "past#" + limit + "#" }
+
+func pastRow(limit string, start time.Time) string {
+	return pastRows(limit) + start.UTC().Format(time.RFC3339)
+}
+
+// complete adds to an item what the ledger has of it: the charge of one operation, and the whole history if it is asked for.
+func (s *Store) complete(ctx context.Context, it *item, operation string, history, consistent bool) error {
+	name := idName(operation)
+	_, young := it.ops[name]
+	_, old := it.before[name]
+	if operation != "" && it.gen != 0 && !young && !old {
+		if err := s.lookUp(ctx, it, name, consistent); err != nil {
+			return err
+		}
+	}
+	if !history {
+		return nil
+	}
+	for limit, c := range it.state.Counters {
+		if !c.Partial {
+			continue
+		}
+		moved, err := s.history(ctx, it.key, limit, consistent)
+		if err != nil {
+			return err
+		}
+		// A total in the item is younger than one of the same window in the ledger.
+		for _, t := range it.past[limit] {
+			moved = slices.DeleteFunc(moved, func(m headroom.Total) bool { return m.Start.Equal(t.Start) })
+		}
+		for _, t := range it.past[limit] {
+			moved = headroom.AddTotal(moved, t)
+		}
+		c.Past, c.Partial = before(moved, c.Window.Start), false
+		it.state.Counters[limit] = c
+	}
+	return nil
+}
+
+// lookUp finds the charge of an id in the ledger, if its generation is still remembered.
+func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bool) error {
+	var out *dynamodb.GetItemOutput
+	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
+			TableName: &s.opts.Ledger, ConsistentRead: &consistent,
+			Key: map[string]types.AttributeValue{ledgerKey: ledgerOf(it.key), ledgerSort: str(opRow(name))},
+		}, opt)
+		return err
+	})
+	if err != nil || out.Item == nil {
+		return err
+	}
+	r := reader{attrs: out.Item, subject: it.key.Subject}
+	charge, epoch := r.str("charge"), r.time("epoch")
+	if epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore) {
+		it.fromLedger[name] = charge
+	}
+	return r.err
+}
+
+// history reads the totals that have moved to the ledger, latest first.
+func (s *Store) history(ctx context.Context, key headroom.Key, limit string, consistent bool) ([]headroom.Total, error) {
+	var out *dynamodb.QueryOutput
+	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = s.client.Query(ctx, &dynamodb.QueryInput{
+			TableName: &s.opts.Ledger, ConsistentRead: &consistent, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(headroom.HistoryWindows),
+			KeyConditionExpression:    aws.String("#k = :k AND begins_with(#r, :r)"),
+			ExpressionAttributeNames:  map[string]string{"#k": ledgerKey, "#r": ledgerSort},
+			ExpressionAttributeValues: map[string]types.AttributeValue{":k": ledgerOf(key), ":r": str(pastRows(limit))},
+		}, opt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var totals []headroom.Total
+	for _, row := range out.Items {
+		r := reader{attrs: row, subject: key.Subject}
+		start, err := time.Parse(time.RFC3339, strings.TrimPrefix(r.str(ledgerSort), pastRows(limit)))
+		t, ok := total(unix(start), row["total"])
+		if err != nil || !ok {
+			return nil, headroom.Errorf(headroom.CodeFormat, err, "a row of the history of %q in the ledger does not read", key.Subject)
+		}
+		totals = append(totals, t)
+	}
+	return totals, nil
+}
+
+// tidy moves ids and old totals to the ledger if the item has become large. The charge that made it so is done, so that a failure is only logged: a later writer tries again, and a copy that was interrupted anywhere does no harm.
+func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
+	s.forgetFolded(ctx, it, c)
+	expires := now
+	for _, t := range append([]time.Time{c.Now}, ends(it)...) {
+		if t.After(expires) {
+			expires = t
+		}
+	}
+	expires = expires.Add(2*c.Horizon + passedSlack)
+
+	var e expression
+	var rows []types.WriteRequest
+	for limit, past := range it.past {
+		if len(past) <= pastMost {
+			continue
+		}
+		names := s.opts.counter(it.key.Meter, limit)
+		w := it.state.Counters[limit].Window
+		kept := expires.Add((headroom.HistoryWindows + 1) * w.End.Sub(w.Start))
+		for _, t := range past[pastKept:] {
+			at := e.name(names.past, unix(t.Start))
+			e.equal(at, totalValue(t))
+			e.remove(at)
+			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
+		}
+		e.set(e.name(names.past, morePast), &types.AttributeValueMemberBOOL{Value: true})
+	}
+	if it.size > itemBytes && len(it.ops)+len(it.before) > 0 {
+		for _, generation := range []struct {
+			field   string
+			charges map[string]string
+			epoch   time.Time
+		}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
+			for _, name := range slices.Sorted(maps.Keys(generation.charges)) {
+				if len(rows) == rowsAtOnce {
+					break
+				}
+				e.remove(e.name(s.opts.field(it.key.Meter, generation.field), name))
+				rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{
+					"charge": str(generation.charges[name]), "epoch": num(generation.epoch.Unix()),
+				}))
+			}
+		}
+		gen := e.name(s.opts.field(it.key.Meter, "Gen"))
+		e.equal(gen, num(it.gen))
+		e.equal(e.name(s.opts.field(it.key.Meter, "Epoch")), num(it.state.Epoch.Unix()))
+		e.set(gen, num(it.gen+1))
+		e.set(e.name(s.opts.field(it.key.Meter, "Spilt")), num(it.state.Epoch.Unix()))
+	}
+	if len(rows) == 0 {
+		return
+	}
+	err := s.write(ctx, rows)
+	if err == nil {
+		_, _, err = s.update(ctx, it.key.Subject, &e)
+	}
+	var lost *types.ConditionalCheckFailedException
+	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
+		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
+	}
+}
+
+// forgetFolded deletes the ledger's rows of totals that the change took back into the count.
+func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
+	var rows []types.WriteRequest
+	for _, step := range c.Steps {
+		for _, f := range step.Fold {
+			rows = append(rows, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: map[string]types.AttributeValue{
+				ledgerKey: ledgerOf(it.key), ledgerSort: str(pastRow(step.Limit, f.Start)),
+			}}})
+		}
+	}
+	if len(rows) > 0 {
+		if err := s.write(ctx, rows); err != nil {
+			s.opts.Logger.Warn("headroom: could not delete totals of windows that a wrong clock opened", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
+		}
+	}
+}
+
+func ends(it item) (all []time.Time) {
+	for _, c := range it.state.Counters {
+		all = append(all, c.Window.End)
+	}
+	return all
+}
+
+func ledgerRow(key headroom.Key, row string, expires time.Time, more map[string]types.AttributeValue) types.WriteRequest {
+	more[ledgerKey], more[ledgerSort], more[ledgerExpires] = ledgerOf(key), str(row), num(expires.Unix())
+	return types.WriteRequest{PutRequest: &types.PutRequest{Item: more}}
+}
+
+// write writes rows of the ledger, each by itself.
+func (s *Store) write(ctx context.Context, rows []types.WriteRequest) error {
+	for batch := range slices.Chunk(rows, rowsAtOnce) {
+		if err := s.writeBatch(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) writeBatch(ctx context.Context, rows []types.WriteRequest) error {
+	for try := range batchTries {
+		if try > 0 && !sleep(ctx, 20*time.Millisecond<<try) {
+			break
+		}
+		var out *dynamodb.BatchWriteItemOutput
+		_, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+			out, err = s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{s.opts.Ledger: rows}}, opt)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if rows = out.UnprocessedItems[s.opts.Ledger]; len(rows) == 0 {
+			return nil
+		}
+	}
+	return headroom.Errorf(headroom.CodeThrottled, nil, "the ledger leaves %d rows unwritten", len(rows))
+}
