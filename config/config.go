@@ -1,0 +1,225 @@
+// Package config reads headroom.yaml: plans with their limits, prices by meter, how long operation ids are remembered, and the names of the attributes in DynamoDB.
+// Whatever is wrong in it is an *Error with the line and the column. What a file leaves out is as in Default.
+//
+// The file examples/headroom.yaml documents each key.
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/lumcast/headroom"
+)
+
+// Config is what a file says.
+type Config struct {
+	Catalog  *headroom.Catalog
+	Horizon  time.Duration // how long operation ids are remembered, in whole minutes
+	DynamoDB DynamoDB
+}
+
+// DynamoDB says where state lies in the items of a table. Empty strings are the defaults of package dynamostore.
+type DynamoDB struct {
+	Meter string // the meter that lies in the attributes Window and Count
+	Limit string // the limit of that meter that lies there
+
+	// Names of attributes.
+	Subject string // the partition key
+	Window  string // the window's key
+	Count   string // the units in that window
+	Plan    string // the subject's plan
+	Prefix  string // begins the name of each other attribute
+}
+
+// Default is what holds without a file.
+func Default() *Config {
+	return &Config{Catalog: headroom.Lumcast(), Horizon: headroom.DefaultHorizon}
+}
+
+// Load reads a file.
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the configuration %s cannot be read", path)
+	}
+	return Parse(path, text)
+}
+
+// Parse reads the text of a file; name stands in errors.
+func Parse(name string, text []byte) (*Config, error) {
+	d := &document{file: name, source: string(text)}
+	root, err := d.parse()
+	if err != nil {
+		return nil, err
+	}
+	r := reading{document: d, config: Default()}
+	if err := r.root(root); err != nil {
+		return nil, err
+	}
+	return r.config, nil
+}
+
+// reading is a file half understood.
+type reading struct {
+	*document
+	config   *Config
+	plans    []headroom.Plan
+	prices   map[string]headroom.Prices
+	fallback string
+}
+
+func (r *reading) root(root ast.Node) error {
+	standard := headroom.Lumcast()
+	r.plans, r.fallback = standard.Plans(), standard.Default()
+	slots, err := standard.Prices("slots")
+	if err != nil {
+		return err
+	}
+	r.prices = map[string]headroom.Prices{"slots": slots}
+	if root == nil {
+		return nil
+	}
+	var fallback, plans ast.Node
+	err = r.keys(root, map[string]func(ast.Node) error{
+		"default_plan": func(n ast.Node) (err error) { fallback = n; r.fallback, err = r.text(n); return err },
+		"plans":        func(n ast.Node) error { plans = n; return r.allPlans(n) },
+		"prices":       r.allPrices,
+		"horizon":      func(n ast.Node) (err error) { r.config.Horizon, err = r.horizon(n); return err },
+		"dynamodb":     r.dynamodb,
+	})
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(r.plans, func(p headroom.Plan) bool { return p.Name == r.fallback }) {
+		if fallback == nil {
+			return r.fault(plans, "default_plan is not given, and there is no plan %q", r.fallback)
+		}
+		return r.fault(fallback, "there is no plan %q", r.fallback)
+	}
+	r.config.Catalog, err = headroom.NewCatalog(r.fallback, r.plans, r.prices)
+	if err != nil {
+		return r.fault(root, "%v", err)
+	}
+	return nil
+}
+
+func (r *reading) allPlans(n ast.Node) error {
+	r.plans = nil
+	return r.entries(n, "a plan", func(name string, n ast.Node) error {
+		plan := headroom.Plan{Name: name}
+		if err := r.check(n, append(r.plans, plan), nil); err != nil {
+			return err
+		}
+		err := r.keys(n, map[string]func(ast.Node) error{
+			"limits": func(n ast.Node) error {
+				return r.items(n, func(n ast.Node) error {
+					limit, err := r.limit(n)
+					if err != nil {
+						return err
+					}
+					plan.Limits = append(plan.Limits, limit)
+					return r.check(n, append(r.plans, plan), nil)
+				})
+			},
+		}, "limits")
+		r.plans = append(r.plans, plan)
+		return err
+	})
+}
+
+func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
+	l := headroom.Limit{Name: "week"}
+	err := r.keys(n, map[string]func(ast.Node) error{
+		"meter": func(n ast.Node) (err error) { l.Meter, err = r.text(n); return err },
+		"name":  func(n ast.Node) (err error) { l.Name, err = r.text(n); return err },
+		"window": func(n ast.Node) error {
+			name, err := r.text(n)
+			if err != nil {
+				return err
+			}
+			if l.Period, err = headroom.ParsePeriod(name); err != nil {
+				return r.fault(n, "%v", err)
+			}
+			return nil
+		},
+		"units": func(n ast.Node) (err error) { l.Units, err = r.amount(n, 0); return err },
+	}, "meter", "units")
+	return l, err
+}
+
+func (r *reading) allPrices(n ast.Node) error {
+	r.prices = map[string]headroom.Prices{}
+	return r.entries(n, "a meter", func(meter string, n ast.Node) error {
+		p := headroom.Prices{Step: 1, Rates: map[string]int64{}}
+		err := r.keys(n, map[string]func(ast.Node) error{
+			"step": func(n ast.Node) (err error) { p.Step, err = r.amount(n, 1); return err },
+			"rates": func(n ast.Node) error {
+				return r.entries(n, "a class", func(class string, n ast.Node) (err error) {
+					p.Rates[class], err = r.amount(n, 0)
+					return err
+				})
+			},
+		}, "rates")
+		if err != nil {
+			return err
+		}
+		r.prices[meter] = p
+		return r.check(n, []headroom.Plan{{Name: "any"}}, r.prices)
+	})
+}
+
+// check lets the constructor that has the last word judge what has been read so far, while it is known where that stands.
+func (r *reading) check(n ast.Node, plans []headroom.Plan, prices map[string]headroom.Prices) error {
+	if _, err := headroom.NewCatalog(plans[0].Name, plans, prices); err != nil {
+		return r.fault(n, "%v", err)
+	}
+	return nil
+}
+
+// horizon reads a duration: days ("15d"), or hours and minutes as Go writes them ("360h").
+func (r *reading) horizon(n ast.Node) (time.Duration, error) {
+	text, err := r.text(n)
+	if err != nil {
+		return 0, err
+	}
+	d, err := ParseDuration(text)
+	if err != nil || d < time.Minute || d%time.Minute != 0 {
+		return 0, r.fault(n, "%q: want whole minutes, at least one: 15d, 360h or 90m", text)
+	}
+	return d, nil
+}
+
+func (r *reading) dynamodb(n ast.Node) error {
+	c := &r.config.DynamoDB
+	return r.keys(n, map[string]func(ast.Node) error{
+		"meter": r.name(&c.Meter),
+		"limit": r.name(&c.Limit),
+		"attributes": func(n ast.Node) error {
+			return r.keys(n, map[string]func(ast.Node) error{
+				"subject": r.name(&c.Subject),
+				"window":  r.name(&c.Window),
+				"count":   r.name(&c.Count),
+				"plan":    r.name(&c.Plan),
+				"prefix":  r.name(&c.Prefix),
+			})
+		},
+	})
+}
+
+// name returns a reader of a name into to.
+func (r *reading) name(to *string) func(ast.Node) error {
+	return func(n ast.Node) (err error) { *to, err = r.text(n); return err }
+}
+
+// sortedKeys lists the keys of m for a message.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,183 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+)
+
+const whole = `# all keys
+default_plan: free
+horizon: 30d
+plans:
+  free:
+    limits:
+      - {meter: slots, name: week, window: week, units: 200}
+  pro:
+    limits:
+      - meter: slots
+        units: 9007199254740993   # 2^53 + 1: kept exactly
+      - meter: calls
+        name: weekly
+        units: 0
+  "none": {limits: []}
+prices:
+  slots:
+    step: 60
+    rates: {standard: 1, neural: 2, on: 3}
+  calls:
+    rates:
+      any: 1
+dynamodb:
+  meter: slots
+  limit: week
+  attributes: {subject: pk, window: w, count: c, plan: tier, prefix: q}
+`
+
+func TestWholeFile(t *testing.T) {
+	c, err := config.Parse("headroom.yaml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Horizon != 30*24*time.Hour {
+		t.Errorf("horizon %s, want 720h", c.Horizon)
+	}
+	if want := (config.DynamoDB{Meter: "slots", Limit: "week", Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "q"}); c.DynamoDB != want {
+		t.Errorf("dynamodb %+v, want %+v", c.DynamoDB, want)
+	}
+	plans := c.Catalog.Plans()
+	if len(plans) != 3 || c.Catalog.Default() != "free" {
+		t.Fatalf("plans %+v, default %q", plans, c.Catalog.Default())
+	}
+	pro := plans[2]
+	if pro.Name != "pro" || len(pro.Limits) != 2 || pro.Limits[0].Units != 1<<53+1 || pro.Limits[0].Name != "week" || pro.Limits[1].Name != "weekly" {
+		t.Errorf("plan %+v", pro)
+	}
+	for _, price := range []struct {
+		meter, class string
+		quantity     float64
+		want         int64
+	}{{"slots", "neural", 900, 30}, {"slots", "on", 1, 3}, {"calls", "any", 7, 7}} {
+		p, err := c.Catalog.Prices(price.meter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Cost(price.class, price.quantity); err != nil || got != price.want {
+			t.Errorf("%v costs %d (%v), want %d", price, got, err, price.want)
+		}
+	}
+}
+
+func TestWhatIsLeftOutIsLumcast(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "horizon: 15d\n"} {
+		c, err := config.Parse("headroom.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		prices, err := c.Catalog.Prices("slots")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost, err := prices.Cost("generative", 900)
+		if c.Catalog.Default() != "free" || c.Horizon != headroom.DefaultHorizon || cost != 60 || err != nil {
+			t.Errorf("%q: default %q, horizon %s, cost %d, %v", text, c.Catalog.Default(), c.Horizon, cost, err)
+		}
+	}
+}
+
+func TestFaultsNameLineAndColumn(t *testing.T) {
+	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
+	for text, want := range map[string]string{
+		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, plans, prices`,
+		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want meter, name, units, window`,
+		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
+		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
+		plan + "        units: 0200\n":                                "6:16: 0200: want a whole number in plain digits",
+		plan + "        units: 1_000\n":                               "6:16: 1_000: want a whole number in plain digits",
+		plan + "        units: .nan\n":                                "6:16: .nan: want a whole number in plain digits",
+		plan + "        units: \"200\"\n":                             `6:16: want a whole number, not the text "200"`,
+		plan + "        units:\n":                                     "6:16: want a whole number, not nothing",
+		plan + "        units: null\n":                                "6:16: want a whole number, not nothing",
+		plan + "        units: true\n":                                "6:16: want a whole number, not true",
+		plan + "        units: [1]\n":                                 "6:16: want a whole number, not a list",
+		plan + "        units: -1\n":                                  "6:16: -1: want at least 0",
+		plan + "        units: 9223372036854775808\n":                 "6:16: 9223372036854775808: want at most 9223372036854775807",
+		plan + "        name: week\n":                                 "5:9: units is missing",
+		plan + "        units: 1\n        window: fortnight\n":        `7:17: unknown window "fortnight": use "week"`,
+		plan + "        units: 1\n        units: 2\n":                 `7:9: mapping key "units" already defined at [6:9]`,
+		plan + "        units: 1\n        name: Week\n":               `5:9: limit "Week" of plan "free": want 1 to 32 lower-case letters, digits, - or _`,
+		plan + "        units: 1\n      - {meter: slots, units: 2}\n": `7:9: plan "free" limits "week" of meter "slots" twice`,
+		plan + "        units: 1\n  free: {limits: []}\n":             `7:3: mapping key "free" already defined at [3:3]`,
+		"default_plan: gold\n" + plan[19:] + "        units: 1\n":     `1:15: there is no plan "gold"`,
+		"plans:\n  pro: {limits: []}\n":                               `2:3: default_plan is not given, and there is no plan "free"`,
+		"plans:\n  free: {}\n":                                        "2:9: limits is missing",
+		"plans:\n  free:\n    - meter: slots\n":                       "3:5: want keys and values, not a list",
+		"plans:\n  \"\": {limits: []}\n":                              "2:3: the name of a plan is empty",
+		"plans: 3\n":                                                  "1:8: want keys and values, not 3",
+		"- a\n":                                                       "1:1: want keys and values, not a list",
+		"prices:\n  slots: {step: 0, rates: {a: 1}}\n":                "2:17: 0: want at least 1",
+		"prices:\n  slots: {rates: {a: -1}}\n":                        "2:22: -1: want at least 0",
+		"prices:\n  slots:\n    rates:\n      a: x\n":                 `4:10: want a whole number, not the text "x"`,
+		"horizon: 15\n":                                               `1:10: "15": want whole minutes, at least one: 15d, 360h or 90m`,
+		"horizon: 30s\n":                                              `1:10: "30s": want whole minutes, at least one: 15d, 360h or 90m`,
+		"horizon: 999999999d\n":                                       `1:10: "999999999d": want whole minutes, at least one: 15d, 360h or 90m`,
+		"dynamodb:\n  attributes: {table: x}\n":                       `2:16: unknown key "table": want count, plan, prefix, subject, window`,
+		"horizon: &h 15d\n":                                           "1:10: want a text, not an anchor, an alias or a tag: write the value out",
+		"horizon: 15d\n---\nhorizon: 16d\n":                           "3:1: a second document: want one",
+		"plans: [\n":                                                  "1:8: sequence end token ']' not found",
+		"horizon: \"15d\n":                                            "1:10: could not find end character of double-quoted text",
+		"\thorizon: 15d\n":                                            "1:8: tab character cannot use as a map key directly",
+	} {
+		_, err := config.Parse("c.yaml", []byte(text))
+		if err == nil || err.Error() != "c.yaml:"+want {
+			t.Errorf("%q:\n got %v\nwant c.yaml:%s", text, err, want)
+		}
+		if !errors.Is(err, headroom.ErrInvalid) {
+			t.Errorf("%q: %v is not ErrInvalid", text, err)
+		}
+	}
+}
+
+func TestExcerptMarksTheColumn(t *testing.T) {
+	_, err := config.Parse("c.yaml", []byte("horizon: 15d\r\nprice: {}\r\n"))
+	var fault *config.Error
+	if !errors.As(err, &fault) {
+		t.Fatal(err)
+	}
+	if got, want := fault.Excerpt(), "    2 | price: {}\n        ^"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestUnreadableFile(t *testing.T) {
+	_, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"))
+	if !errors.Is(err, headroom.ErrInvalid) || !errors.Is(err, os.ErrNotExist) || strings.Count(err.Error(), "none.yaml") != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzParse holds that no text makes the reader panic, and that every error is one of its own.
+func FuzzParse(f *testing.F) {
+	f.Add(whole)
+	f.Add("plans: [\n")
+	f.Add("a: &a [*a]\n? b\n: c\n<<: *a\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Parse("c.yaml", []byte(text))
+		var fault *config.Error
+		if err != nil && !errors.As(err, &fault) {
+			t.Errorf("error of another kind: %v", err)
+		}
+		if (err == nil) != (c != nil) {
+			t.Error("neither a configuration nor an error")
+		}
+		if fault != nil {
+			_ = fault.Excerpt()
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/lumcast/headroom"
+)
+
+// Error is a fault in a file, and where it stands.
+type Error struct {
+	File    string
+	Line    int // from 1
+	Column  int // from 1
+	Message string
+	Source  string // the line itself
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
+}
+
+// Unwrap makes e an ErrInvalid.
+func (e *Error) Unwrap() error { return headroom.ErrInvalid }
+
+// Excerpt shows the line with a mark below the column.
+func (e *Error) Excerpt() string {
+	number := fmt.Sprintf("%5d | ", e.Line)
+	before := e.Source[:min(max(e.Column-1, 0), len(e.Source))]
+	// A tab before the mark keeps its width.
+	blank := regexp.MustCompile(`[^\t]`).ReplaceAllString(before, " ")
+	return number + e.Source + "\n" + strings.Repeat(" ", len(number)) + blank + "^"
+}
+
+// document reads the values of one YAML file. The library's own decoder is not strict enough for an exact limit: it takes 1.5, "200" and null for whole numbers.
+type document struct {
+	file   string
+	source string
+}
+
+// parse returns the root of the file, nil if the file says nothing.
+func (d *document) parse() (ast.Node, error) {
+	file, err := parser.ParseBytes([]byte(d.source), 0)
+	if err != nil {
+		var wrong yaml.Error
+		if errors.As(err, &wrong) && wrong.GetToken() != nil {
+			at := wrong.GetToken().Position
+			return nil, d.at(at.Line, at.Column, wrong.GetMessage())
+		}
+		return nil, d.at(1, 1, err.Error())
+	}
+	var root ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.CommentGroupType {
+			continue
+		}
+		if root != nil {
+			return nil, d.fault(doc.Body, "a second document: want one")
+		}
+		root = doc.Body
+	}
+	return root, nil
+}
+
+// keys reads a mapping with fixed keys. Each of needed must be there.
+func (d *document) keys(n ast.Node, known map[string]func(ast.Node) error, needed ...string) error {
+	seen := map[string]bool{}
+	err := d.entries(n, "a key", func(key string, value ast.Node) error {
+		seen[key] = true
+		return known[key](value)
+	}, known)
+	if err != nil {
+		return err
+	}
+	for _, key := range needed {
+		if !seen[key] {
+			return d.fault(n, "%s is missing", key)
+		}
+	}
+	return nil
+}
+
+// entries reads a mapping and calls each with every key, in the file's order. With known given, another key is a fault. what says in messages what a key names.
+func (d *document) entries(n ast.Node, what string, each func(key string, value ast.Node) error, known ...map[string]func(ast.Node) error) error {
+	var values []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	default:
+		return d.fault(n, "want keys and values, not %s", kind(n))
+	}
+	for _, entry := range values {
+		key, err := d.text(entry.Key)
+		if err != nil {
+			return err
+		}
+		if key == "" {
+			return d.fault(entry.Key, "the name of %s is empty", what)
+		}
+		for _, keys := range known {
+			if _, ok := keys[key]; !ok {
+				return d.fault(entry.Key, "unknown key %q: want %s", key, strings.Join(sortedKeys(keys), ", "))
+			}
+		}
+		if err := each(key, entry.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// items reads a list.
+func (d *document) items(n ast.Node, each func(ast.Node) error) error {
+	list, ok := n.(*ast.SequenceNode)
+	if !ok {
+		return d.fault(n, "want a list, not %s", kind(n))
+	}
+	for _, item := range list.Values {
+		if err := each(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text reads a string. A bare number is one too where it stands for a name.
+func (d *document) text(n ast.Node) (string, error) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	}
+	return "", d.fault(n, "want a text, not %s", kind(n))
+}
+
+// plainNumber leaves out what YAML reads in another base or rounds.
+var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// amount reads a whole number from least to the greatest int64, in plain digits.
+func (d *document) amount(n ast.Node, least int64) (int64, error) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+	default:
+		return 0, d.fault(n, "want a whole number, not %s", kind(n))
+	}
+	digits := n.GetToken().Value
+	if !plainNumber.MatchString(digits) {
+		return 0, d.fault(n, "%s: want a whole number in plain digits", digits)
+	}
+	v, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, d.fault(n, "%s: want at most %d", digits, int64(math.MaxInt64))
+	}
+	if v < least {
+		return 0, d.fault(n, "%s: want at least %d", digits, least)
+	}
+	return v, nil
+}
+
+// kind names in messages what stands where something else should.
+func kind(n ast.Node) string {
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return "nothing"
+	case *ast.StringNode:
+		return fmt.Sprintf("the text %q", n.Value)
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "keys and values"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		return "an anchor, an alias or a tag: write the value out"
+	}
+	return n.GetToken().Value
+}
+
+func (d *document) fault(n ast.Node, format string, args ...any) error {
+	line, column := 1, 1
+	if n != nil && n.GetToken() != nil {
+		at := first(n).GetToken().Position
+		line, column = at.Line, at.Column
+	}
+	return d.at(line, column, fmt.Sprintf(format, args...))
+}
+
+// first returns what of n stands first in the file: the token of a mapping is the colon after its first key.
+func first(n ast.Node) ast.Node {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return m.Values[0].Key
+		}
+	case *ast.MappingValueNode:
+		return m.Key
+	}
+	return n
+}
+
+func (d *document) at(line, column int, message string) error {
+	e := &Error{File: d.file, Line: line, Column: column, Message: message}
+	if lines := strings.Split(d.source, "\n"); line <= len(lines) {
+		e.Source = strings.TrimRight(lines[line-1], "\r")
+	}
+	return e
+}
+
+// ParseDuration reads days ("15d"), or what time.ParseDuration reads.
+func ParseDuration(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseInt(days, 10, 64)
+	if err != nil || n < 0 || n > int64(math.MaxInt64/(24*time.Hour)) {
+		return 0, fmt.Errorf("%q: want a number of days, like 15d", text)
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
+}
