@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -84,10 +85,12 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != ""); err != nil {
 		return Decision{}, err
 	}
-	v, err := e.store.Load(ctx, Query{Key: r.key(), Operation: r.Operation, Now: r.Now, Weak: true})
+	q := query(r)
+	q.Weak = true
+	v, err := e.store.Load(ctx, q)
 	if err == nil {
 		var d Decision
-		if _, d, err = e.decide(ctx, v, r); err == nil {
+		if d, err = e.preflight(ctx, v, r); err == nil {
 			return d, nil
 		}
 	}
@@ -98,6 +101,15 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	return Decision{}, err
 }
 
+func (e *Engine) preflight(ctx context.Context, v View, r Request) (Decision, error) {
+	answer, err := e.decide(ctx, v, query(r), e.rules.deduct(r))
+	if err != nil || answer.change == nil {
+		return answer.decision, err
+	}
+	plan, standings, err := e.rules.look(v, r.key(), r.Plan)
+	return decided(v, plan, standings, r.Cost, cmp.Or(answer.decision.Reason, ReasonAdmitted), false), err
+}
+
 // Deduct charges r once, if the units are there. Call it after the work has succeeded, and call it again with the same Operation whenever the outcome is not known: a repeat is answered with the first decision.
 //
 // An error means that nothing was decided. After ErrOutcomeUnknown the charge may have been made; after every other error it was not.
@@ -105,68 +117,164 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, true); err != nil {
 		return Decision{}, err
 	}
-	v, stored, err := e.assume(r), false, error(nil)
-	if now := v.Now; !r.Began.IsZero() && now.Sub(r.Began) > e.opts.Horizon/2 {
-		// An old operation: whether it is too old is for the store's time to say, before anything is written.
-		if v, err = e.load(ctx, r); err != nil {
-			return Decision{}, err
-		}
-		stored = true
-	}
-	for try := range maxTries {
-		if err := pause(ctx, try); err != nil {
-			return Decision{}, err
-		}
-		c, d, err := e.decide(ctx, v, r)
-		if c == nil && !stored {
-			// Only what is stored can refuse.
-			if v, err = e.load(ctx, r); err != nil {
-				return Decision{}, err
-			}
-			stored = true
-			c, d, err = e.decide(ctx, v, r)
-		}
-		if c == nil || err != nil {
-			return d, err
-		}
-		after, done, err := e.store.Commit(ctx, *c)
-		if err != nil {
-			return Decision{}, err
-		}
-		if done {
-			return e.rules.committed(*c, after), nil
-		}
-		v, stored = after, true
-	}
-	return Decision{}, Errorf(CodeContended, nil, "operation %q of %q: others changed the state %d times in a row; nothing was written, try again", r.Operation, r.Subject, maxTries)
+	return e.run(ctx, e.guess(r), query(r), e.rules.deduct(r))
 }
 
-// assume is the view that most requests will find: a subject on the expected plan, in the window of the host's clock, with all its units. What is different, the guard of the first write finds out.
-func (e *Engine) assume(r Request) View {
+// Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
+// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend.
+func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
+	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
+		return Decision{}, err
+	}
+	return e.run(ctx, e.guess(r), query(r), e.rules.hold(r, lasts))
+}
+
+// Settle charges r.Cost, the true cost of a held operation, and ends the hold. What was held is there for it; what exceeds it is charged if it fits, and otherwise by the policy r.Over.
+// Of a hold that has expired or was released, it is a plain deduction under that policy. An operation that is not known is ErrNotFound.
+func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
+	if err := e.validate(r, true); err != nil {
+		return Decision{}, err
+	}
+	return e.run(ctx, nil, query(r), e.rules.settle(r))
+}
+
+// Release gives back the units of a hold whose work was not done. r.Cost is not looked at.
+func (e *Engine) Release(ctx context.Context, r Request) (Decision, error) {
+	if err := e.validate(r, true); err != nil {
+		return Decision{}, err
+	}
+	return e.run(ctx, nil, query(r), e.rules.release(r.key(), r.Operation, r.Now, false))
+}
+
+// Extend makes a live hold last from now on as long as lasts. r.Cost is not looked at.
+func (e *Engine) Extend(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
+	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
+		return Decision{}, err
+	}
+	return e.run(ctx, nil, query(r), e.rules.extend(r.key(), r.Operation, lasts, r.Now))
+}
+
+// RefundRequest asks that units of a charge come back.
+type RefundRequest struct {
+	Subject, Meter string
+	Operation      string    // the charge
+	ID             string    // id of the refund, given back at most once. It must not be the id of anything else
+	Units          int64     // at least 0; 0 is all that is left of the charge
+	Now            time.Time // as in Request
+}
+
+// Refund gives back units of a charge, once for each r.ID and never more than was charged. In a window that has closed it corrects the history and gives the present one nothing.
+func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
+	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, Now: r.Now}
+	if err := cmp.Or(e.validate(of, true), checkText("id of the refund", r.ID, MaxOperation)); err != nil {
+		return Decision{}, err
+	}
+	if r.ID == r.Operation {
+		return Decision{}, invalid("the refund of operation %q needs an id of its own", r.ID)
+	}
+	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID, r.Operation}, Now: r.Now, History: true}, e.rules.refund(r))
+}
+
+// GrantRequest asks that a subject gets units beside those of its plan.
+type GrantRequest struct {
+	Subject, Meter string
+	ID             string    // granted at most once. It must not be the id of anything else
+	Units          int64     // at least 1
+	Expires        time.Time // when what is left of it is gone, in whole seconds
+	Now            time.Time // as in Request
+}
+
+// Grant adds units, once for each r.ID. They are drawn on when those of the plan are used up, the grant that expires first before any other; the end of a window never moves for them.
+func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
+	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.ID, Cost: r.Units, Now: r.Now, Began: r.Expires}
+	if err := e.validate(of, true); err != nil {
+		return Decision{}, err
+	}
+	if r.Units < 1 {
+		return Decision{}, invalid("grant %q of %d units: want at least 1", r.ID, r.Units)
+	}
+	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID}, Now: r.Now}, e.rules.grant(r))
+}
+
+// run decides and commits, until the decision is final. It begins with guess, which nobody has seen in the store, or, if that is nil, with a look.
+func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (Decision, error) {
+	var v View
+	var err error
+	stored := guess == nil // v shows what is stored
+	if stored {
+		v, err = e.store.Load(ctx, q)
+	} else {
+		v = *guess
+	}
+	for try := 0; err == nil && try < maxTries; try++ {
+		if err = pause(ctx, try); err != nil {
+			break
+		}
+		var answer verdict
+		answer, err = e.decide(ctx, v, q, decide)
+		if !stored && (err != nil || answer.change == nil) {
+			// Only what is stored can refuse.
+			stored = true
+			if v, err = e.store.Load(ctx, q); err != nil {
+				break
+			}
+			answer, err = e.decide(ctx, v, q, decide)
+		}
+		if err != nil || answer.change == nil {
+			return answer.decision, err
+		}
+		var done bool
+		if v, done, err = e.store.Commit(ctx, *answer.change); err != nil {
+			break
+		}
+		if done && !answer.again {
+			return e.rules.committed(answer.decision, *answer.change, v), nil
+		}
+		if stored = true; answer.again {
+			v, err = e.store.Load(ctx, q)
+		}
+	}
+	if err == nil {
+		err = Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries)
+	}
+	return Decision{}, err
+}
+
+// decide is a decision with the whole history at hand if it is needed.
+func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, error) {
+	answer, err := decide(v)
+	if errors.Is(err, errNeedHistory) {
+		q.History = true
+		if v, err = e.store.Load(ctx, q); err == nil {
+			answer, err = decide(v)
+		}
+	}
+	return answer, err
+}
+
+// guess is the view that most requests will find: a subject on the expected plan, in the window of the host's clock, with all its units. What is different, the guard of the first write finds out.
+// Of an operation that began long ago there is none: whether it is too old is for the store's time to say, before anything is written.
+func (e *Engine) guess(r Request) *View {
 	now := r.Now
 	if now.IsZero() {
 		now = e.opts.Clock()
+	}
+	if !r.Began.IsZero() && now.Sub(r.Began) > e.opts.Horizon/2 {
+		return nil
 	}
 	s := State{Counters: map[string]Counter{}, Epoch: e.rules.epoch(now)}
 	for _, l := range e.rules.catalog.counters[r.Meter] {
 		s.Counters[l.Name] = Counter{Window: l.Period.At(now)}
 	}
-	return View{State: s, Now: now}
+	return &View{State: s, Now: now}
 }
 
-func (e *Engine) load(ctx context.Context, r Request) (View, error) {
-	return e.store.Load(ctx, Query{Key: r.key(), Operation: r.Operation, Now: r.Now})
-}
-
-// decide is rules.decide with the whole history at hand if it is needed.
-func (e *Engine) decide(ctx context.Context, v View, r Request) (*Change, Decision, error) {
-	c, d, err := e.rules.decide(v, r)
-	if errors.Is(err, errNeedHistory) {
-		if v, err = e.store.Load(ctx, Query{Key: r.key(), Operation: r.Operation, Now: r.Now, History: true}); err == nil {
-			c, d, err = e.rules.decide(v, r)
-		}
+func query(r Request) Query {
+	q := Query{Key: r.key(), Now: r.Now}
+	if r.Operation != "" {
+		q.IDs = []string{r.Operation}
 	}
-	return c, d, err
+	return q
 }
 
 // SetPlan stores the plan of a subject, for all its meters; it holds from the next decision on. An empty plan removes it.
@@ -205,6 +313,13 @@ func (e *Engine) validate(r Request, operation bool) error {
 	}
 	_, err := e.rules.catalog.resolve(r.Plan, "")
 	return err
+}
+
+func checkLasts(d time.Duration) error {
+	if d < time.Second {
+		return invalid("a hold of %s: want at least a second", d)
+	}
+	return nil
 }
 
 func (e *Engine) checkMeter(meter string) error {

@@ -8,6 +8,9 @@ type Code string
 const (
 	CodeInvalid        Code = "invalid"         // the input is wrong; nothing was written
 	CodeConflict       Code = "conflict"        // the operation id was used for something else
+	CodeNotFound       Code = "not_found"       // no such operation is remembered
+	CodeExpired        Code = "expired"         // the hold is over
+	CodeTooMany        Code = "too_many"        // as many holds or grants as there can be; nothing was written
 	CodeTooOld         Code = "too_old"         // the operation began before the horizon of remembered ids
 	CodeClock          Code = "clock"           // the host's clock cannot be trusted
 	CodeThrottled      Code = "throttled"       // the store asks for fewer requests; nothing was written
@@ -30,6 +33,9 @@ type Error struct {
 var (
 	ErrInvalid        = &Error{Code: CodeInvalid, Message: "invalid input"}
 	ErrConflict       = &Error{Code: CodeConflict, Message: "operation id used for something else"}
+	ErrNotFound       = &Error{Code: CodeNotFound, Message: "operation not known"}
+	ErrExpired        = &Error{Code: CodeExpired, Message: "hold expired"}
+	ErrTooMany        = &Error{Code: CodeTooMany, Message: "too many holds or grants"}
 	ErrTooOld         = &Error{Code: CodeTooOld, Message: "operation is older than the horizon"}
 	ErrClock          = &Error{Code: CodeClock, Message: "clock not trusted"}
 	ErrThrottled      = &Error{Code: CodeThrottled, Message: "throttled"}

@@ -4,11 +4,24 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
 const Unlimited = 1<<63 - 1
+
+// Mode says what a limit does to what goes past it.
+type Mode byte
+
+const (
+	Hard   Mode = iota // refuses it
+	Soft               // admits it, and the decision says so
+	Shadow             // admits it, and the decision says that it would have been refused: a limit on trial
+)
+
+// String returns the mode's name as it stands in a configuration.
+func (m Mode) String() string { return [...]string{"hard", "soft", "shadow"}[min(m, Shadow)] }
 
 // Limit is the most units of a meter in one window.
 type Limit struct {
@@ -16,6 +29,10 @@ type Limit struct {
 	Name   string // the counter that the limit looks at, "week": lower-case letters, digits, - and _, at most 32
 	Period Period // zero: the ISO week in UTC
 	Units  int64  // at least 0
+	Mode   Mode   // zero: Hard
+
+	CarryOver  int64 // how many unused units the next window may use beside its own. Zero: none
+	Thresholds []int // percents of the limit, rising, 1 to 1000: a decision says which of them it crossed. Empty: none
 }
 
 // Plan is a named set of limits.
@@ -40,6 +57,9 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
+		}
+		if strings.Contains(p.Name, "+") {
+			return nil, invalid("plan %q: a + in a stored plan begins a subject's own limits", p.Name)
 		}
 		if _, twice := c.plans[p.Name]; twice {
 			return nil, invalid("plan %q is given twice", p.Name)
@@ -127,23 +147,56 @@ func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	return NewCatalog(c.fallback, plans, c.prices)
 }
 
-// units returns what plan allows of the counter name of a meter.
-func (c *Catalog) units(plan, meter, name string) int64 {
-	for _, l := range c.plans[plan].Limits {
-		if l.Meter == meter && l.Name == name {
-			return l.Units
+// plan is a plan as it holds for one subject.
+type plan struct {
+	name      string // as stored or given, overrides included
+	limits    []Limit
+	overrides map[string]int64 // units by "meter/limit"
+}
+
+// limit returns what the plan says of a counter: nothing, if it does not limit it.
+func (p plan) limit(counter Limit) Limit {
+	l := Limit{Meter: counter.Meter, Name: counter.Name, Period: counter.Period, Units: Unlimited}
+	for _, of := range p.limits {
+		if of.Meter == counter.Meter && of.Name == counter.Name {
+			l = of
 		}
 	}
-	return Unlimited
+	if units, ok := p.overrides[l.Meter+"/"+l.Name]; ok {
+		l.Units = units
+	}
+	return l
 }
 
 // resolve returns the plan that holds for a subject: the stored one, else the caller's, else the default.
-func (c *Catalog) resolve(stored, callers string) (string, error) {
+// A subject's own limits follow the plan's name, "free+slots/week=500".
+func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	name := cmp.Or(stored, callers, c.fallback)
-	if _, ok := c.plans[name]; !ok {
-		return "", invalid("unknown plan %q: the configuration has %s", name, strings.Join(slices.Sorted(maps.Keys(c.plans)), ", "))
+	base, more, own := strings.Cut(name, "+")
+	of, ok := c.plans[base]
+	if !ok {
+		return plan{}, invalid("unknown plan %q: the configuration has %s", base, strings.Join(slices.Sorted(maps.Keys(c.plans)), ", "))
 	}
-	return name, nil
+	p := plan{name: name, limits: of.Limits}
+	if !own {
+		return p, nil
+	}
+	p.overrides = map[string]int64{}
+	for part := range strings.SplitSeq(more, "+") {
+		limit, text, _ := strings.Cut(part, "=")
+		units, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || units < 0 || !c.counts(limit) {
+			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS, of a limit that some plan has", name, part)
+		}
+		p.overrides[limit] = units
+	}
+	return p, nil
+}
+
+// counts reports whether "meter/limit" names a counter.
+func (c *Catalog) counts(name string) bool {
+	slash := strings.LastIndexByte(name, '/')
+	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
 }
 
 func (l Limit) validate(plan string) error {
@@ -153,8 +206,16 @@ func (l Limit) validate(plan string) error {
 	if !plainName(l.Name) {
 		return invalid("limit %q of plan %q: want 1 to 32 lower-case letters, digits, - or _", l.Name, plan)
 	}
-	if l.Units < 0 {
-		return invalid("limit %q of plan %q: %d units: want at least 0", l.Name, plan, l.Units)
+	if l.Units < 0 || l.CarryOver < 0 {
+		return invalid("limit %q of plan %q: %d units, %d carried over: want at least 0", l.Name, plan, l.Units, l.CarryOver)
+	}
+	if l.Mode > Shadow {
+		return invalid("limit %q of plan %q: unknown mode %d", l.Name, plan, l.Mode)
+	}
+	for i, percent := range l.Thresholds {
+		if percent < 1 || percent > maxPercent || i > 0 && percent <= l.Thresholds[i-1] {
+			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, maxPercent)
+		}
 	}
 	return nil
 }

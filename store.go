@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -11,7 +12,7 @@ import (
 //
 // Each method is safe for use by many goroutines, honours ctx, and fails with an *Error.
 type Store interface {
-	// Load returns what is stored for q.Key: a state as of one moment, the charge remembered for q.Operation, and the time.
+	// Load returns what is stored for q.Key: a state as of one moment, the records remembered for q.IDs, and the time.
 	// A key that nobody has written has the zero State; that is not an error.
 	Load(ctx context.Context, q Query) (View, error)
 
@@ -30,26 +31,24 @@ type Store interface {
 
 // Query says what to load.
 type Query struct {
-	Key       Key
-	Operation string    // id whose charge is asked for; empty: none
-	Now       time.Time // takes the place of the store's clock; zero: the clock holds
-	History   bool      // bring all HistoryWindows totals, not only those at hand
-	Weak      bool      // what is a little old will do, where that is cheaper
+	Key     Key
+	IDs     []string  // ids whose records are asked for
+	Now     time.Time // takes the place of the store's clock; zero: the clock holds
+	History bool      // bring all HistoryWindows totals, not only those at hand
+	Weak    bool      // what is a little old will do, where that is cheaper
 }
 
 // View is what a store knows of a key at one moment.
 type View struct {
-	State  State
-	Charge *Charge   // what the operation asked for was charged; nil if its id is not remembered
-	Now    time.Time // the time to decide by: the caller's, else that of the clock the store trusts
+	State   State
+	Records map[string]Record // of the ids asked for, those that are remembered; of a hold in State.Holds too
+	Now     time.Time         // the time to decide by: the caller's, else that of the clock the store trusts
 }
 
 // Change is one atomic write and its guard. Except for what it names, it is blind: it holds whatever else other writers did.
 type Change struct {
-	Key       Key
-	Now       time.Time // takes the place of the store's clock; zero: the clock holds
-	Operation string    // guard: this id is not remembered
-	Charge    Charge    // what to remember of it
+	Key Key
+	Now time.Time // takes the place of the store's clock; zero: the clock holds
 
 	Plan       string // guard: the subject's stored plan is this one,
 	PlanOrNone bool   // or it has none
@@ -58,7 +57,24 @@ type Change struct {
 	Rotate  time.Time     // the new label, if Epoch is over; the younger generation becomes the older, which is forgotten. Zero: Epoch stays
 	Horizon time.Duration // how long ids must at least be remembered: a store that sweeps forgotten ones goes by it
 
-	Steps []Step // one for each counter of the meter, sorted by limit
+	Records []RecordStep
+	Steps   []Step // for counters of the meter, sorted by limit
+	Grants  []GrantStep
+}
+
+// RecordStep is what a Change does to what is remembered of one id.
+// A record of KindHold lies in State.Holds, at most MaxHolds at a time, which is a guard too; every other kind belongs to the younger generation of remembered ids from then on.
+type RecordStep struct {
+	ID  string
+	Was *Record // guard: this is remembered; nil: nothing is
+	Is  *Record // what is remembered after; nil: nothing
+}
+
+// GrantStep is what a Change does to one grant.
+type GrantStep struct {
+	ID  string
+	Was *Grant // guard: the grant is this; nil: there is none
+	Is  *Grant // nil: the grant is gone
 }
 
 // Step is what a Change does to one counter.
@@ -67,34 +83,65 @@ type Step struct {
 	From  Window // guard: the window that the counter stands in; zero: there is no such counter
 	To    Window // the window after the change
 
-	Min, Max int64 // guard, unless the counter opens a new window: its count lies between, both included
-	Add      int64 // added to the count
+	Min, Max int64 // guard: the count lies between, both included
+	Add      int64 // added to the count; may be negative, the count then stays at least 0 by Min
+	Opens    bool  // the counter begins a new window: what it counted becomes history, and it starts again at Add
+	Carried  int64 // of a counter that opens: what the new window may use beside its own units. Else a guard: this is what it may
 
-	// Fold takes back windows that a wrong clock opened or closed: their totals are added to the count and leave the history. Guard: they are as given. Only when To starts before From.
+	// Fold takes back windows that a wrong clock opened or closed: their totals are added to the count and leave the history. Guard: they are as given.
 	Fold []Total
+	// Past corrects totals of closed windows by Units, which may be negative. Guard: the history has a known total of each.
+	Past []Total
 }
 
-// Opens reports whether the counter begins a new window: what it counted becomes history, and it starts again at Add.
-func (s Step) Opens() bool { return s.From.IsZero() || s.To.Start.After(s.From.Start) }
-
-// Holds reports whether the guard of c holds for v, whose Charge is that of c.Operation.
+// Holds reports whether the guard of c holds for v, whose Records are those of the ids in c.
 func (c Change) Holds(v View) bool {
-	plan := v.State.Plan == c.Plan || c.PlanOrNone && v.State.Plan == ""
-	return plan && v.Charge == nil && v.State.Epoch.Equal(c.Epoch) && !slices.ContainsFunc(c.Steps, func(s Step) bool {
-		return !s.holds(v.State.Counters[s.Limit])
-	})
-}
-
-func (s Step) holds(c Counter) bool {
-	if !c.Window.same(s.From) {
+	if v.State.Plan != c.Plan && !(c.PlanOrNone && v.State.Plan == "") || !v.State.Epoch.Equal(c.Epoch) {
 		return false
 	}
-	for _, f := range s.Fold {
-		if !slices.ContainsFunc(c.Past, func(t Total) bool { return t.Start.Equal(f.Start) && t.Units == f.Units && t.Unknown == f.Unknown }) {
+	holds := len(v.State.Holds)
+	for _, r := range c.Records {
+		have, remembered := v.Records[r.ID]
+		if remembered != (r.Was != nil) || remembered && have.String() != r.Was.String() {
+			return false
+		}
+		holds += r.holds()
+	}
+	for _, g := range c.Grants {
+		have, there := v.State.Grants[g.ID]
+		if there != (g.Was != nil) || there && !have.same(*g.Was) {
 			return false
 		}
 	}
-	return s.Opens() || s.Min <= c.Count && c.Count <= s.Max
+	return (holds <= MaxHolds || holds <= len(v.State.Holds)) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
+}
+
+// holds is by how many the step changes the number of holds.
+func (r RecordStep) holds() (n int) {
+	if r.Is != nil && r.Is.Kind == KindHold {
+		n++
+	}
+	if r.Was != nil && r.Was.Kind == KindHold {
+		n--
+	}
+	return n
+}
+
+func (s Step) holds(c Counter) bool {
+	if !c.Window.same(s.From) || !s.Opens && c.Carried != s.Carried {
+		return false
+	}
+	for _, f := range s.Fold {
+		if t, ok := totalOf(c.Past, f.Start); !ok || t.Units != f.Units {
+			return false
+		}
+	}
+	for _, p := range s.Past {
+		if t, ok := totalOf(c.Past, p.Start); !ok || t.Units+p.Units < 0 {
+			return false
+		}
+	}
+	return s.From.IsZero() || s.Min <= c.Count && c.Count <= s.Max
 }
 
 // Apply returns the state after c. It does not change the state that it is given.
@@ -102,27 +149,47 @@ func (c Change) Apply(s State) State {
 	if !c.Rotate.IsZero() {
 		s.EpochBefore, s.Epoch = s.Epoch, c.Rotate
 	}
-	counters := make(map[string]Counter, len(s.Counters)+1)
-	for name, counter := range s.Counters {
-		counters[name] = counter
-	}
+	s.Counters, s.Holds, s.Grants = clone(s.Counters), clone(s.Holds), clone(s.Grants)
 	for _, step := range c.Steps {
-		counters[step.Limit] = step.apply(counters[step.Limit])
+		s.Counters[step.Limit] = step.apply(s.Counters[step.Limit])
 	}
-	s.Counters = counters
+	for _, r := range c.Records {
+		delete(s.Holds, r.ID)
+		if r.Is != nil && r.Is.Kind == KindHold {
+			s.Holds[r.ID] = *r.Is
+		}
+	}
+	for _, g := range c.Grants {
+		delete(s.Grants, g.ID)
+		if g.Is != nil {
+			s.Grants[g.ID] = *g.Is
+		}
+	}
 	return s
 }
 
+// clone copies a map; of a nil map it makes an empty one.
+func clone[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return maps.Clone(m)
+}
+
 func (s Step) apply(c Counter) Counter {
-	if s.Opens() {
+	if s.Opens {
 		if !s.From.IsZero() {
 			c.Past = AddTotal(c.Past, Total{Start: s.From.Start, Units: c.Count})
 		}
-		c.Count = 0
+		c.Count, c.Carried = 0, s.Carried
 	}
 	for _, f := range s.Fold {
 		c.Count += f.Units
 		c.Past = AddTotal(c.Past, Total{Start: f.Start})
+	}
+	for _, p := range s.Past {
+		t, _ := totalOf(c.Past, p.Start)
+		c.Past = AddTotal(c.Past, Total{Start: p.Start, Units: t.Units + p.Units})
 	}
 	c.Count += s.Add
 	c.Window = s.To
@@ -130,4 +197,4 @@ func (s Step) apply(c Counter) Counter {
 }
 
 // anyCount is the greatest count to which add can still be added.
-func anyCount(add int64) int64 { return math.MaxInt64 - add }
+func anyCount(add int64) int64 { return math.MaxInt64 - max(0, add) }

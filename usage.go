@@ -9,18 +9,16 @@ import (
 type Usage struct {
 	Subject, Meter string
 	Plan           string
-	Limits         []LimitUsage // one for each counter of the meter, sorted by name
+	Granted        int64             // units that live grants have left
+	Grants         map[string]Grant  // live grants, by id
+	Holds          map[string]Record // live holds, by operation
+	Limits         []LimitUsage      // one for each counter of the meter, sorted by name
 }
 
 // LimitUsage is how one limit stands in the present window, and what was used in those before it.
 type LimitUsage struct {
-	Name      string
-	Window    Window
-	Used      int64
-	Held      int64
-	Limit     int64         // Unlimited if the plan sets none
-	Remaining int64         // Limit - Used - Held, at least 0
-	History   []WindowTotal // closed windows in which something was charged, the latest first, at most HistoryWindows
+	LimitState
+	History []WindowTotal // closed windows in which something was charged, the latest first, at most HistoryWindows
 }
 
 // WindowTotal is what was charged in a closed window.
@@ -47,19 +45,30 @@ func (e *Engine) Usage(ctx context.Context, key Key, now time.Time) (Usage, erro
 
 // usage shows v as a charge at its time would find it.
 func (k rules) usage(v View, key Key) (Usage, error) {
-	plan, standings, err := k.standings(v, Request{Meter: key.Meter})
+	plan, standings, err := k.look(v, key, "")
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan}
+	u := Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}}
+	for _, id := range liveGrants(v) {
+		u.Grants[id] = v.State.Grants[id]
+	}
+	for id, h := range v.State.Holds {
+		if !h.expired(v.Now) {
+			u.Holds[id] = h
+		}
+	}
 	for _, s := range standings {
-		step := Step{From: s.stored.Window, To: s.window, Fold: s.fold}
-		l := LimitUsage{Name: s.limit.Name, Window: s.window, Used: s.count, Limit: s.limit.Units, Remaining: max(0, s.remaining())}
+		step := Step{From: s.stored.Window, To: s.window, Opens: s.opens, Fold: s.fold}
+		l := LimitUsage{LimitState: s.state(0, true)}
 		for _, t := range step.apply(s.stored).Past {
 			if t.Start.Equal(s.window.Start) {
 				continue // known to be incomplete already
 			}
-			l.History = append(l.History, WindowTotal{Window: s.limit.Period.At(t.Start), Units: t.Units, Unknown: t.Unknown})
+			for _, h := range v.State.Holds {
+				t.Units -= h.at(s.limit.Name, t.Start)
+			}
+			l.History = append(l.History, WindowTotal{Window: s.limit.Period.At(t.Start), Units: max(0, t.Units), Unknown: t.Unknown})
 		}
 		u.Limits = append(u.Limits, l)
 	}

@@ -8,7 +8,7 @@ import (
 // Window is one calendar period: it begins at Start and ends just before End.
 // Windows are compared by Start, never by Key: the keys of different kinds of period do not order, and the same key names different instants in different zones.
 type Window struct {
-	Key   string    // readable name, "2026-W22" for an ISO week; empty means no window
+	Key   string    // readable name, "2026-W22" for an ISO week, see Period; empty means no window
 	Start time.Time // first instant, UTC
 	End   time.Time // first instant of the next window, UTC
 }
@@ -21,37 +21,43 @@ func (w Window) same(o Window) bool {
 	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start)
 }
 
-// Period says how time is cut into windows. Its zero value is the ISO 8601 week in UTC.
-type Period struct{}
-
-// At returns the window that holds t.
-func (Period) At(t time.Time) Window { return ISOWeek(t) }
-
-// String returns the period's name as it stands in a configuration.
-func (Period) String() string { return "week" }
-
-// ParsePeriod reads the name that a configuration gives to a period. Only "week" is known.
-func ParsePeriod(name string) (Period, error) {
-	if name != "week" {
-		return Period{}, invalid("unknown window %q: use \"week\"", name)
+// At returns the window that holds t, for any t in the years 1 to 9999. The windows of a period tile time: every instant lies in one, and each begins where another ends. No two have the same key.
+//
+// A window begins at the first instant at which the zone's clock shows its beginning or a later time. So a day whose midnight is skipped begins at the jump, a day that the zone leaves out has no window,
+// and where the clock is set back over midnight, the day that has begun goes on. An hour is cut where the offset from UTC changes: the hour that the clock shows twice is two windows.
+func (p Period) At(t time.Time) Window {
+	if p.kind == byHour {
+		return p.hour(t)
 	}
-	return Period{}, nil
+	n := p.index(p.zone.reading(t))
+	end := p.zone.first(p.begin(n + 1))
+	for !end.After(t) {
+		// The clock shows n, but has shown n+1 before.
+		n++
+		end = p.zone.first(p.begin(n + 1))
+	}
+	begin := p.begin(n)
+	return Window{Key: p.key(begin), Start: p.zone.first(begin), End: end}
 }
 
-// ISOWeek returns the ISO 8601 week in UTC that holds t. Its key has the form "2026-W22", the year being the week's own (ISO 8601-1:2019, 5.2.3): 30 December 2024 lies in 2025-W01.
-func ISOWeek(t time.Time) Window {
-	t = t.UTC()
-	year, week := t.ISOWeek()
-	sinceMonday := (int(t.Weekday()) + 6) % 7
-	start := time.Date(t.Year(), t.Month(), t.Day()-sinceMonday, 0, 0, 0, 0, time.UTC)
-	return Window{
-		Key:   fmt.Sprintf("%04d-W%02d", year, week),
-		Start: start,
-		End:   start.AddDate(0, 0, 7),
+func (p Period) hour(t time.Time) Window {
+	t = t.UTC().Truncate(time.Second)
+	offset := p.zone.offset(t)
+	shown := t.Add(offset).Truncate(time.Hour)
+	w := Window{Key: shown.Format("2006-01-02T15") + offsetText(offset), Start: shown.Add(-offset), End: shown.Add(time.Hour - offset)}
+	if p.zone.offset(w.Start) != offset {
+		w.Start = p.zone.turn(w.Start, t)
 	}
+	if last := w.End.Add(-time.Second); p.zone.offset(last) != offset {
+		w.End = p.zone.turn(t, last)
+	}
+	return w
 }
 
-// ParseISOWeek returns the week that a key of the form "2026-W22" names.
+// ISOWeek returns the ISO 8601 week in UTC that holds t.
+func ISOWeek(t time.Time) Window { return Period{}.At(t) }
+
+// ParseISOWeek returns the week in UTC that a key of the form "2026-W22" names.
 func ParseISOWeek(key string) (Window, error) {
 	var year, week int
 	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil {

@@ -21,7 +21,7 @@ type Store struct {
 // entry is the state of one key and its two generations of remembered ids.
 type entry struct {
 	state      headroom.State // without the plan, which belongs to the subject
-	young, old map[string]headroom.Charge
+	young, old map[string]headroom.Record
 }
 
 var _ headroom.Store = (*Store)(nil)
@@ -41,7 +41,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.view(q.Key, q.Operation, q.Now), nil
+	return s.view(q.Key, q.IDs, q.Now), nil
 }
 
 // Commit implements headroom.Store.
@@ -51,18 +51,28 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.view(c.Key, c.Operation, c.Now)
+	ids := make([]string, len(c.Records))
+	for i, r := range c.Records {
+		ids[i] = r.ID
+	}
+	v := s.view(c.Key, ids, c.Now)
 	if !c.Holds(v) {
 		return v, false, nil
 	}
 	e := s.entries[c.Key]
 	if !c.Rotate.IsZero() || e.young == nil {
-		e.old, e.young = e.young, map[string]headroom.Charge{}
+		e.old, e.young = e.young, map[string]headroom.Record{}
 	}
-	e.young[c.Operation] = c.Charge
+	for _, r := range c.Records {
+		delete(e.young, r.ID)
+		delete(e.old, r.ID)
+		if r.Is != nil && r.Is.Kind != headroom.KindHold {
+			e.young[r.ID] = *r.Is
+		}
+	}
 	e.state = c.Apply(v.State)
 	s.entries[c.Key] = e
-	return s.view(c.Key, c.Operation, c.Now), true, nil
+	return s.view(c.Key, ids, c.Now), true, nil
 }
 
 // SetPlan implements headroom.Store.
@@ -84,16 +94,18 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 func (s *Store) Close() error { return nil }
 
 // view is what is stored now. Nothing in it is shared with what later commits change: Apply copies.
-func (s *Store) view(key headroom.Key, operation string, now time.Time) headroom.View {
+func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.View {
 	if now.IsZero() {
 		now = s.clock()
 	}
 	e := s.entries[key]
 	e.state.Plan = s.plans[key.Subject]
-	v := headroom.View{State: e.state, Now: now}
-	for _, generation := range []map[string]headroom.Charge{e.young, e.old} {
-		if charge, ok := generation[operation]; ok {
-			v.Charge = &charge
+	v := headroom.View{State: e.state, Records: map[string]headroom.Record{}, Now: now}
+	for _, id := range ids {
+		for _, known := range []map[string]headroom.Record{e.old, e.young, e.state.Holds} {
+			if r, ok := known[id]; ok {
+				v.Records[id] = r
+			}
 		}
 	}
 	return v

@@ -1,0 +1,200 @@
+package headroom
+
+import (
+	"cmp"
+	"time"
+)
+
+// deduct decides a deduction.
+func (k rules) deduct(r Request) intent {
+	return func(v View) (verdict, error) {
+		if have, ok := v.Records[r.Operation]; ok {
+			switch {
+			case have.Kind == KindHold:
+				return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
+			case have.Kind != KindDeduct || have.Cost != r.Cost:
+				return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
+			}
+			return k.replay(v, r.key(), r.Plan, have, have.reason())
+		}
+		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
+	}
+}
+
+// hold decides a hold.
+func (k rules) hold(r Request, lasts time.Duration) intent {
+	return func(v View) (verdict, error) {
+		if have, ok := v.Records[r.Operation]; ok {
+			if estimate, held := have.estimate(); !held || estimate != r.Cost {
+				return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
+			}
+			have.Cost = r.Cost
+			return k.replay(v, r.key(), r.Plan, have, ReasonAdmitted)
+		}
+		if len(v.State.Holds) >= MaxHolds {
+			if clear, ok := k.sweep(v, r.key(), r.Now, ""); ok {
+				return clear, nil
+			}
+			return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+		}
+		return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, nil, r.Cost)
+	}
+}
+
+// settle decides the charge of the true cost of a held operation.
+func (k rules) settle(r Request) intent {
+	return func(v View) (verdict, error) {
+		have, ok := v.Records[r.Operation]
+		switch {
+		case !ok:
+			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.horizon)
+		case have.Kind == KindSettled && have.Cost == r.Cost:
+			return k.replay(v, r.key(), r.Plan, have, have.reason())
+		case have.Kind == KindHold && have.expired(v.Now):
+			clear, _ := k.sweep(v, r.key(), r.Now, r.Operation)
+			return clear, nil
+		case have.Kind == KindReleased:
+			// The work succeeded after all: a plain deduction.
+			return k.charge(v, r, Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost}, &have, r.Cost)
+		case have.Kind != KindHold:
+			return verdict{}, conflict("operation %q stands for %s and now asks to settle at %d", r.Operation, have.what(), r.Cost)
+		}
+		settled := have
+		settled.Kind, settled.Cost, settled.Held, settled.Expires = KindSettled, r.Cost, have.Cost, time.Time{}
+		if r.Cost > have.Cost {
+			return k.charge(v, r, settled, &have, r.Cost-have.Cost)
+		}
+		back := k.back(v, &settled, have.Cost-r.Cost)
+		c := k.change(v, r.key(), r.Now)
+		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &settled}}
+		c.Steps, c.Grants = back.steps, back.grants
+		return k.final(v, r.key(), r.Plan, c, r.Cost, ReasonAdmitted)
+	}
+}
+
+// charge decides whether units more may be counted, for the record is; was is what is remembered of the id so far.
+func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (verdict, error) {
+	if !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
+		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
+	}
+	plan, standings, err := k.look(v, r.key(), r.Plan)
+	if err != nil {
+		return verdict{}, err
+	}
+	if r.SkipClosed {
+		for _, s := range standings {
+			if s.stored.Window.Start.After(v.Now) {
+				return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
+			}
+		}
+	}
+	from := allocate(standings, v, units)
+	exact := len(from.grants) > 0
+	if !from.fits {
+		if r.Over != OverRecord {
+			return verdict{decision: decided(v, plan, standings, units, refusal(standings, v, units), false)}, nil
+		}
+		is.Recorded = true
+	}
+	for _, s := range standings {
+		// What expired holds still count stands in the way of the write, though not of the decision.
+		if s.limit.Mode == Hard && s.dead > 0 && from.own > s.allowance()-s.count {
+			if clear, ok := k.sweep(v, r.key(), r.Now, ""); ok {
+				return clear, nil
+			}
+		}
+	}
+	c := k.change(v, r.key(), r.Now)
+	c.Plan, c.PlanOrNone = plan.name, plan.name == cmp.Or(r.Plan, k.catalog.fallback)
+	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
+	for _, s := range standings {
+		step, crossed, err := s.step(from.own, is.Recorded, exact)
+		if err != nil {
+			return verdict{}, err
+		}
+		c.Steps = append(c.Steps, step)
+		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
+		is.Crossed = append(is.Crossed, crossed...)
+		for _, x := range crossed {
+			d.Crossed = append(d.Crossed, notice(r.key(), x, step.To))
+		}
+	}
+	for _, use := range from.grants {
+		g := v.State.Grants[use.ID]
+		drawn := g
+		drawn.Used += use.Units
+		c.Grants = append(c.Grants, GrantStep{ID: use.ID, Was: &g, Is: &drawn})
+	}
+	is.Grants = append(is.Grants[:len(is.Grants):len(is.Grants)], from.grants...)
+	c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
+	return verdict{change: &c, decision: d}, nil
+}
+
+// refusal tells why units do not fit.
+func refusal(standings []standing, v View, units int64) Reason {
+	if s := pick(standings, units); units > s.allowance() && units-s.allowance() > grantsLeft(v) {
+		return ReasonNeverFits
+	}
+	return ReasonOverLimit
+}
+
+// final is a verdict whose change needs no room.
+func (k rules) final(v View, key Key, callersPlan string, c Change, cost int64, why Reason) (verdict, error) {
+	plan, err := k.catalog.resolve(v.State.Plan, callersPlan)
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdict{change: &c, decision: Decision{Cost: cost, Plan: plan.name, Reason: why}}, nil
+}
+
+// addWindow adds a charge to those of a record: in the same window, or in one after it.
+func addWindow(windows []ChargedWindow, w ChargedWindow) []ChargedWindow {
+	out := make([]ChargedWindow, 0, len(windows)+1)
+	placed := false
+	for _, have := range windows {
+		if !placed && (have.Limit > w.Limit || have.Limit == w.Limit && have.Start.After(w.Start)) {
+			out, placed = append(out, w), true
+		}
+		if !placed && have.Limit == w.Limit && have.Start.Equal(w.Start) {
+			have.Units += w.Units
+			placed = true
+		}
+		out = append(out, have)
+	}
+	if !placed {
+		out = append(out, w)
+	}
+	return out
+}
+
+// reason is how the decision of a record fell.
+func (r Record) reason() Reason {
+	if r.Recorded {
+		return ReasonRecorded
+	}
+	return ReasonAdmitted
+}
+
+// estimate returns what was held, if the record is of a hold.
+func (r Record) estimate() (int64, bool) {
+	switch r.Kind {
+	case KindHold, KindReleased:
+		return r.Cost, true
+	case KindSettled:
+		return r.Held, true
+	}
+	return 0, false
+}
+
+// what says in words what an id stands for.
+func (r Record) what() string {
+	word := map[Kind]string{
+		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of", KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
+	}[r.Kind]
+	return word + " " + itoa(r.Cost)
+}
+
+// until is when something ends that lasts from now on, in whole seconds.
+func until(now time.Time, lasts time.Duration) time.Time {
+	return now.Add(lasts).UTC().Truncate(time.Second)
+}

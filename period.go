@@ -1,0 +1,268 @@
+package headroom
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Period says how time is cut into windows. Its zero value is the ISO 8601 week in UTC; ParsePeriod makes every other. Two Periods are the same if they are ==.
+//
+// The keys of its windows are by the clock of the period's zone. They have the forms of ISO 8601, except for the quarter, of which that says nothing:
+//
+//	hour                      2026-06-01T13+02:00    with the offset from UTC, for the clock may show an hour twice
+//	day                       2026-06-01
+//	week                      2026-W22               the year is the week's own: 30 December 2024 lies in 2025-W01
+//	week from sunday          2026-05-31--P1W        no ISO week, so no number: its first day and its length
+//	month                     2026-06
+//	quarter                   2026-Q2
+//	year                      2026
+//	every 2 weeks from ...    2026-01-05--P2W        when the window begins, and how long the period is;
+//	every month from ...      2026-02-28T09:00--P1M  the time of day is left out if it is midnight
+//
+// In such an interval the double hyphen stands for the solidus (ISO 8601:2004, 4.4.2, note).
+type Period struct {
+	kind  periodKind
+	first int8  // byWeek: days from Monday to the day on which it starts
+	every int16 // anchored: its length in units
+	// anchored: the reading of the zone's clock at the anchor, in seconds since it showed 1970-01-01T00:00:00
+	anchor int64
+	zone   zone
+}
+
+// periodKind is a kind of period. The week is the first, so that it is that of the zero Period.
+type periodKind byte
+
+const (
+	byWeek periodKind = iota
+	byHour
+	byDay
+	byMonth
+	byQuarter
+	byYear
+	everyDay // the anchored ones, from here on
+	everyWeek
+	everyMonth
+	everyYear
+)
+
+// calendar says how each kind is named in a configuration, or its unit if it is anchored, and how long a window or unit of it is: so many months, or else so many days.
+var calendar = [...]struct {
+	name         string
+	months, days int
+	designator   string // the unit's in an interval of ISO 8601
+}{
+	byWeek:    {name: "week", days: 7},
+	byHour:    {name: "hour"},
+	byDay:     {name: "day", days: 1},
+	byMonth:   {name: "month", months: 1},
+	byQuarter: {name: "quarter", months: 3},
+	byYear:    {name: "year", months: 12},
+
+	everyDay:   {name: "day", days: 1, designator: "D"},
+	everyWeek:  {name: "week", days: 7, designator: "W"},
+	everyMonth: {name: "month", months: 1, designator: "M"},
+	everyYear:  {name: "year", months: 12, designator: "Y"},
+}
+
+// weekdays are in the order of Period.first.
+var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+
+func (p Period) anchored() bool { return p.kind >= everyDay }
+
+// cycle returns a reading with which a window begins, and how long the windows are: so many months, or else so many days.
+func (p Period) cycle() (start time.Time, months, days int) {
+	c := calendar[p.kind]
+	if p.anchored() {
+		return time.Unix(p.anchor, 0).UTC(), c.months * int(p.every), c.days * int(p.every)
+	}
+	start = time.Unix(0, 0).UTC()
+	if p.kind == byWeek {
+		start = start.AddDate(0, 0, 4+int(p.first)) // 5 January 1970 is a Monday
+	}
+	return start, c.months, c.days
+}
+
+// begin returns the reading with which the nth window begins, counted from that of cycle.
+func (p Period) begin(n int) time.Time {
+	start, months, days := p.cycle()
+	if months == 0 {
+		return start.AddDate(0, 0, n*days)
+	}
+	// Counted from the start each time, so that a month that lacks the day gives its last one and a later month has the day again.
+	first := time.Date(start.Year(), start.Month()+time.Month(n*months), 1, start.Hour(), start.Minute(), start.Second(), 0, time.UTC)
+	last := first.AddDate(0, 1, -1)
+	return first.AddDate(0, 0, min(start.Day(), last.Day())-1)
+}
+
+// index returns the number of the window in which a reading lies, counted from that of cycle.
+func (p Period) index(reading time.Time) int {
+	start, months, days := p.cycle()
+	if months == 0 {
+		return int(floorDiv(reading.Unix()-start.Unix(), int64(days)*24*60*60))
+	}
+	n := int(floorDiv(int64(reading.Year()-start.Year())*12+int64(reading.Month()-start.Month()), int64(months)))
+	if reading.Before(p.begin(n)) {
+		n--
+	}
+	return n
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// key names the window that begins with a reading. An hour has none of this kind, since it needs an offset too.
+func (p Period) key(begin time.Time) string {
+	switch {
+	case p.anchored():
+		return fmt.Sprintf("%s--P%d%s", readingText(begin), p.every, calendar[p.kind].designator)
+	case p.kind == byDay:
+		return begin.Format(dateForm)
+	case p.kind == byMonth:
+		return begin.Format("2006-01")
+	case p.kind == byQuarter:
+		return fmt.Sprintf("%04d-Q%d", begin.Year(), (begin.Month()+2)/3)
+	case p.kind == byYear:
+		return begin.Format("2006")
+	case p.first != 0:
+		return begin.Format(dateForm) + "--P1W"
+	}
+	year, week := begin.ISOWeek()
+	return fmt.Sprintf("%04d-W%02d", year, week)
+}
+
+// Forms of a reading.
+const (
+	dateForm   = "2006-01-02"
+	minuteForm = "2006-01-02T15:04"
+	secondForm = "2006-01-02T15:04:05"
+)
+
+// readingText writes a reading in its shortest form.
+func readingText(reading time.Time) string {
+	hour, minute, second := reading.Clock()
+	switch {
+	case second != 0:
+		return reading.Format(secondForm)
+	case hour != 0 || minute != 0:
+		return reading.Format(minuteForm)
+	}
+	return reading.Format(dateForm)
+}
+
+func parseReading(text string) (time.Time, error) {
+	for _, form := range []string{dateForm, minuteForm, secondForm} {
+		// time.Parse also takes an hour of one digit, and fractions of a second.
+		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1 {
+			return t, nil
+		}
+	}
+	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
+}
+
+// String returns the text that ParsePeriod reads, in its shortest form.
+func (p Period) String() string {
+	text := calendar[p.kind].name
+	switch {
+	case p.anchored() && p.every == 1:
+		text = "every " + text
+	case p.anchored():
+		text = fmt.Sprintf("every %d %ss", p.every, text)
+	case p.first != 0:
+		text += " from " + weekdays[p.first]
+	}
+	if p.anchored() {
+		text += " from " + readingText(time.Unix(p.anchor, 0).UTC())
+	}
+	if p.zone.location != nil {
+		text += " in " + p.zone.location.String()
+	}
+	return text
+}
+
+// ParsePeriod reads what a configuration says of a window:
+//
+//	hour | day | week | month | quarter | year
+//	week from WEEKDAY          a week that does not start on Monday: week from sunday
+//	every N UNIT from ANCHOR   every 7 days from 2026-01-05, every month from 2026-01-31T09:00
+//
+// UNIT is days, weeks, months or years; N is 1 if it is left out, and N units are at most 100 years. ANCHOR is a date or a date and time of day, by the clock of the zone: a window begins there, and windows go on to both sides of it.
+// A month without the anchor's day begins its window on its last day.
+//
+// "in ZONE" may follow, with a name of the IANA time zone database: day in Europe/Berlin. Else the zone is UTC.
+func ParsePeriod(text string) (Period, error) {
+	var p Period
+	words := strings.Fields(text)
+	if n := len(words); n >= 2 && words[n-2] == "in" {
+		zone, err := zoneNamed(words[n-1])
+		if err != nil {
+			return Period{}, err
+		}
+		p.zone, words = zone, words[:n-2]
+	}
+	var ok bool
+	var err error
+	switch {
+	case len(words) == 1:
+		p.kind, ok = kindNamed(words[0], byWeek, byYear)
+	case len(words) == 3 && words[0] == "week" && words[1] == "from":
+		first := slices.Index(weekdays, words[2])
+		p.first, ok = int8(first), first >= 0
+	case len(words) > 1 && words[0] == "every":
+		ok, err = true, p.parseEvery(words[1:])
+	}
+	if err != nil {
+		return Period{}, err
+	}
+	if !ok {
+		return Period{}, invalid(`unknown window %q: want hour, day, week, month, quarter or year, "week from sunday", or "every 2 weeks from 2026-01-05"; for another zone than UTC add "in Europe/Berlin"`, text)
+	}
+	return p, nil
+}
+
+// parseEvery reads what follows the word "every".
+func (p *Period) parseEvery(words []string) error {
+	n := "1"
+	if len(words) == 4 {
+		n, words = words[0], words[1:]
+	}
+	if len(words) != 3 || words[1] != "from" {
+		return invalid(`window "every %s": want how long it is and when one begins, like "every 7 days from 2026-01-05" or "every month from 2026-01-31T09:00"`, strings.Join(words, " "))
+	}
+	var ok bool
+	if p.kind, ok = kindNamed(strings.TrimSuffix(words[0], "s"), everyDay, everyYear); !ok {
+		return invalid("unknown unit %q: want days, weeks, months or years", words[0])
+	}
+	c := calendar[p.kind]
+	most := 1200 / max(1, c.months)
+	if c.days > 0 {
+		most = 36500 / c.days
+	}
+	every, err := strconv.Atoi(n)
+	if err != nil || every < 1 || every > most || strconv.Itoa(every) != n {
+		return invalid("every %s %ss: want a whole number from 1 to %d", n, c.name, most)
+	}
+	anchor, err := parseReading(words[2])
+	if err != nil {
+		return err
+	}
+	p.every, p.anchor = int16(every), anchor.Unix()
+	return nil
+}
+
+// kindNamed finds a kind, or its unit, by name among those from least to most.
+func kindNamed(name string, least, most periodKind) (periodKind, bool) {
+	for k := least; k <= most; k++ {
+		if calendar[k].name == name {
+			return k, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,240 @@
+package headroom
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind says what an id stands for.
+type Kind byte
+
+const (
+	KindDeduct   Kind = 'd' // charged
+	KindHold     Kind = 'h' // held; State.Holds keeps it
+	KindSettled  Kind = 's' // held, then charged
+	KindReleased Kind = 'x' // held, then released, or expired and cleared away
+	KindRefund   Kind = 'r' // id of a refund
+	KindGrant    Kind = 'g' // id of a grant
+)
+
+const kinds = "dhsxrg"
+
+// Record is what a store remembers of an id.
+type Record struct {
+	Kind     Kind
+	Cost     int64     // units asked for: of the deduction, the hold's estimate, the true cost once settled, of the refund or grant
+	Held     int64     // KindSettled: the estimate that was held
+	Refunded int64     // what refunds have given back in all
+	Recorded bool      // charged past the limit under the policy OverRecord
+	Expires  time.Time // of a hold or grant
+	Of       string    // KindRefund: the id of the operation that it undoes
+
+	Windows []ChargedWindow // what is counted where, sorted by limit, then by start; net of refunds
+	Grants  []GrantUse      // what grants gave, in the order in which they were drawn on; net of refunds
+	Crossed []Crossing      // thresholds that the decision crossed
+}
+
+// ChargedWindow is what a record counts in one window of one limit.
+type ChargedWindow struct {
+	Limit string
+	Start time.Time
+	Units int64
+}
+
+// GrantUse is what a record draws from one grant.
+type GrantUse struct {
+	ID    string
+	Units int64
+}
+
+// Crossing is a threshold that a decision crossed.
+type Crossing struct {
+	Limit   string
+	Percent int
+}
+
+// String encodes the record in one line, "d30@week:1779667200". Its parts, separated by spaces, are
+//
+//	d30@week:1779667200,day:1779926400*12   the kind, the cost, and for each window the limit, the start in Unix seconds and, where it is not the cost, the units
+//	!            recorded past the limit
+//	h75          the estimate that was held
+//	-12          refunded
+//	x1779670000  expiry, Unix seconds
+//	g5:ID        units drawn from a grant; ID is percent-encoded
+//	>ID          the operation that a refund undoes
+//	^week:80     a threshold crossed, in percent
+//
+// Stores keep this text; ParseRecord reads it.
+func (r Record) String() string {
+	var b strings.Builder
+	b.WriteByte(byte(r.Kind))
+	b.WriteString(strconv.FormatInt(r.Cost, 10))
+	for i, w := range r.Windows {
+		b.WriteByte("@,"[min(i, 1)])
+		b.WriteString(w.Limit + ":" + strconv.FormatInt(w.Start.Unix(), 10))
+		if w.Units != r.Cost {
+			b.WriteString("*" + strconv.FormatInt(w.Units, 10))
+		}
+	}
+	if r.Recorded {
+		b.WriteString(" !")
+	}
+	if r.Held != 0 {
+		b.WriteString(" h" + strconv.FormatInt(r.Held, 10))
+	}
+	if r.Refunded != 0 {
+		b.WriteString(" -" + strconv.FormatInt(r.Refunded, 10))
+	}
+	if !r.Expires.IsZero() {
+		b.WriteString(" x" + strconv.FormatInt(r.Expires.Unix(), 10))
+	}
+	for _, g := range r.Grants {
+		b.WriteString(" g" + strconv.FormatInt(g.Units, 10) + ":" + url.QueryEscape(g.ID))
+	}
+	if r.Of != "" {
+		b.WriteString(" >" + url.QueryEscape(r.Of))
+	}
+	for _, c := range r.Crossed {
+		b.WriteString(" ^" + c.Limit + ":" + strconv.Itoa(c.Percent))
+	}
+	return b.String()
+}
+
+// ParseRecord reads what Record.String wrote. What it cannot read is an ErrFormat.
+func ParseRecord(s string) (Record, error) {
+	head, rest, more := strings.Cut(s, " ")
+	p := recordParser{ok: head != "" && strings.IndexByte(kinds, head[0]) >= 0}
+	if p.ok {
+		p.head(head)
+	}
+	for p.ok && more {
+		var part string
+		part, rest, more = strings.Cut(rest, " ")
+		p.part(part)
+	}
+	if !p.ok {
+		return Record{}, Errorf(CodeFormat, nil, "stored record %q is not of a known form: a newer version of Headroom may have written it", s)
+	}
+	return p.r, nil
+}
+
+type recordParser struct {
+	r  Record
+	ok bool
+}
+
+func (p *recordParser) head(s string) {
+	cost, windows, charged := strings.Cut(s[1:], "@")
+	p.r.Kind, p.r.Cost = Kind(s[0]), p.units(cost)
+	if !charged {
+		return
+	}
+	for part := range strings.SplitSeq(windows, ",") {
+		limit, at, found := strings.Cut(part, ":")
+		start, units, own := strings.Cut(at, "*")
+		w := ChargedWindow{Limit: limit, Start: p.time(start), Units: p.r.Cost}
+		if own {
+			w.Units = p.units(units)
+		}
+		p.ok = p.ok && found && plainName(limit)
+		p.r.Windows = append(p.r.Windows, w)
+	}
+}
+
+func (p *recordParser) part(s string) {
+	if s == "" {
+		p.ok = false
+		return
+	}
+	switch value := s[1:]; s[0] {
+	case '!':
+		p.r.Recorded = true
+		p.ok = p.ok && value == ""
+	case 'h':
+		p.r.Held = p.units(value)
+	case '-':
+		p.r.Refunded = p.units(value)
+	case 'x':
+		p.r.Expires = p.time(value)
+	case 'g':
+		units, id, _ := strings.Cut(value, ":")
+		p.r.Grants = append(p.r.Grants, GrantUse{ID: p.id(id), Units: p.units(units)})
+	case '>':
+		p.r.Of = p.id(value)
+	case '^':
+		limit, percent, _ := strings.Cut(value, ":")
+		n := p.units(percent)
+		p.ok = p.ok && plainName(limit) && n > 0 && n <= maxPercent
+		p.r.Crossed = append(p.r.Crossed, Crossing{Limit: limit, Percent: int(n)})
+	default:
+		p.ok = false
+	}
+}
+
+func (p *recordParser) units(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	p.ok = p.ok && err == nil && n >= 0
+	return n
+}
+
+func (p *recordParser) time(s string) time.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	p.ok = p.ok && err == nil
+	return time.Unix(n, 0).UTC()
+}
+
+func (p *recordParser) id(s string) string {
+	id, err := url.QueryUnescape(s)
+	p.ok = p.ok && err == nil && id != ""
+	return id
+}
+
+// in returns what the record counts in windows of limit that start at or after start: in the window that stands there now. A window that a wrong clock opened after it was folded into it.
+func (r Record) in(limit string, start time.Time) (units int64) {
+	for _, w := range r.Windows {
+		if w.Limit == limit && !w.Start.Before(start) {
+			units += w.Units
+		}
+	}
+	return units
+}
+
+// at returns what the record counts in the window of limit that starts at start.
+func (r Record) at(limit string, start time.Time) (units int64) {
+	for _, w := range r.Windows {
+		if w.Limit == limit && w.Start.Equal(start) {
+			units += w.Units
+		}
+	}
+	return units
+}
+
+// granted returns what the record draws from grants.
+func (r Record) granted() (units int64) {
+	for _, g := range r.Grants {
+		units += g.Units
+	}
+	return units
+}
+
+// expired reports whether a hold is over at now.
+func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
+
+// take removes units from the windows of each limit, the latest first, and returns what is taken where. The receiver is not changed.
+func (r Record) take(units int64) (left []ChargedWindow, taken []ChargedWindow) {
+	left = slices.Clone(r.Windows)
+	rest := map[string]int64{}
+	for _, w := range left {
+		rest[w.Limit] = units
+	}
+	for i := len(left) - 1; i >= 0; i-- {
+		n := min(rest[left[i].Limit], left[i].Units)
+		rest[left[i].Limit] -= n
+		left[i].Units -= n
+		taken = append(taken, ChargedWindow{Limit: left[i].Limit, Start: left[i].Start, Units: n})
+	}
+	return left, taken
+}
