@@ -158,12 +158,12 @@ func limitRace(t *testing.T, h Harness) {
 }
 
 func allFit(t *testing.T, h Harness) {
-	a := newWorld(t, h).account(200)
+	a := newWorld(t, h).account(100)
 	var y tally
-	together(200, func(i int) { y.spend(a, id(int64(i)), 1) })
-	y.expect(a, 200, 0, 0)
-	a.uses(200)
-	a.refuse("more", 1, 200)
+	together(100, func(i int) { y.spend(a, id(int64(i)), 1) })
+	y.expect(a, 100, 0, 0)
+	a.uses(100)
+	a.refuse("more", 1, 100)
 }
 
 func oneIDAtOnce(t *testing.T, h Harness) {
@@ -183,7 +183,7 @@ func oneIDAtOnce(t *testing.T, h Harness) {
 }
 
 func twiceAtOnce(t *testing.T, h Harness) {
-	const ids = 150
+	const ids = 80
 	w := newWorld(t, h)
 	a := w.account(ids - 50)
 	var y tally
@@ -200,7 +200,7 @@ func twiceAtOnce(t *testing.T, h Harness) {
 }
 
 func generationsTurn(t *testing.T, h Harness) {
-	const ids = 60
+	const ids = 30
 	w := newWorld(t, h)
 	a := w.account(ids)
 	turn := epoch(base, horizon).Add(horizon)
@@ -254,9 +254,9 @@ func broughtBackAtOnce(t *testing.T, h Harness) {
 
 func planChanges(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	a := w.accountOn(w.catalog(100, weekly("pro", 150)), 100)
+	a := w.accountOn(w.catalog(50, weekly("pro", 80)), 50)
 	var y tally
-	together(200, func(i int) {
+	together(100, func(i int) {
 		if i%10 == 5 {
 			plan := []string{"pro", "free", ""}[i/10%3]
 			if err := a.engine.SetPlan(t.Context(), a.subject, plan); err != nil {
@@ -265,15 +265,15 @@ func planChanges(t *testing.T, h Harness) {
 		}
 		y.spend(a, id(int64(i)), 1)
 	})
-	if y.admitted < 100 || y.admitted > 150 || y.admitted+y.refused != 200 {
-		t.Errorf("%d admitted and %d refused: want 100 to 150 of 200 admitted", y.admitted, y.refused)
+	if y.admitted < 50 || y.admitted > 80 || y.admitted+y.refused != 100 {
+		t.Errorf("%d admitted and %d refused: want 50 to 80 of 100 admitted", y.admitted, y.refused)
 	}
 	a.setPlan("pro")
-	a.under("pro", 150).uses(int64(y.admitted))
+	a.under("pro", 80).uses(int64(y.admitted))
 }
 
 func manySubjects(t *testing.T, h Harness) {
-	const subjects, each = 24, 8
+	const subjects, each = 8, 8
 	a := newWorld(t, h).account(each - 2)
 	tallies := make([]tally, subjects)
 	of := func(s int) account { return a.of(fmt.Sprintf("%s/%d", a.subject, s)) }

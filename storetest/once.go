@@ -230,7 +230,7 @@ func idsOfOneSubject(t *testing.T, h Harness) {
 }
 
 // many is how many ids of one week a test spends: more than a store can keep close to the count.
-const many = 250
+const many = 200
 
 func hundredsOfIDs(t *testing.T, h Harness) {
 	w := newWorld(t, h)
@@ -238,7 +238,7 @@ func hundredsOfIDs(t *testing.T, h Harness) {
 	for i := range int64(many) {
 		w.set(base.Add(time.Duration(i) * time.Second))
 		a.admit(id(i), i%7, weeklySum(i+1))
-		if i%17 == 0 {
+		if i%40 == 0 {
 			a.replay(id(i/2), (i/2)%7, weeklySum(i+1))
 		}
 	}
@@ -263,7 +263,7 @@ func weeklySum(n int64) (sum int64) {
 }
 
 func idsInTwoGenerations(t *testing.T, h Harness) {
-	const each = 60
+	const each = 30
 	w := newWorld(t, h)
 	a := w.account(1000)
 	turn := epoch(base, horizon).Add(horizon)
