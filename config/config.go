@@ -20,7 +20,8 @@ import (
 // Config is what a file says.
 type Config struct {
 	Catalog  *headroom.Catalog
-	Horizon  time.Duration // how long operation ids are remembered, in whole minutes
+	Prices   map[string]headroom.Prices // those of the Catalog, by meter
+	Horizon  time.Duration              // how long operation ids are remembered, in whole minutes
 	DynamoDB DynamoDB
 }
 
@@ -37,9 +38,13 @@ type DynamoDB struct {
 	Prefix  string // begins the name of each other attribute
 }
 
-// Default is what holds without a file.
+// Default is what holds without a file: the catalog headroom.Lumcast.
 func Default() *Config {
-	return &Config{Catalog: headroom.Lumcast(), Horizon: headroom.DefaultHorizon}
+	c := &Config{Catalog: headroom.Lumcast(), Prices: map[string]headroom.Prices{}, Horizon: headroom.DefaultHorizon}
+	if slots, err := c.Catalog.Prices("slots"); err == nil {
+		c.Prices["slots"] = slots
+	}
+	return c
 }
 
 // Load reads a file.
@@ -74,23 +79,16 @@ type reading struct {
 	*document
 	config   *Config
 	plans    []headroom.Plan
-	prices   map[string]headroom.Prices
 	fallback string
 }
 
 func (r *reading) root(root ast.Node) error {
-	standard := headroom.Lumcast()
-	r.plans, r.fallback = standard.Plans(), standard.Default()
-	slots, err := standard.Prices("slots")
-	if err != nil {
-		return err
-	}
-	r.prices = map[string]headroom.Prices{"slots": slots}
 	if root == nil {
 		return nil
 	}
+	r.plans, r.fallback = r.config.Catalog.Plans(), r.config.Catalog.Default()
 	var fallback, plans ast.Node
-	err = r.keys(root, map[string]func(ast.Node) error{
+	err := r.keys(root, map[string]func(ast.Node) error{
 		"default_plan": func(n ast.Node) (err error) { fallback = n; r.fallback, err = r.text(n); return err },
 		"plans":        func(n ast.Node) error { plans = n; return r.allPlans(n) },
 		"prices":       r.allPrices,
@@ -106,7 +104,7 @@ func (r *reading) root(root ast.Node) error {
 		}
 		return r.fault(fallback, "there is no plan %q", r.fallback)
 	}
-	r.config.Catalog, err = headroom.NewCatalog(r.fallback, r.plans, r.prices)
+	r.config.Catalog, err = headroom.NewCatalog(r.fallback, r.plans, r.config.Prices)
 	if err != nil {
 		return r.fault(root, "%v", err)
 	}
@@ -158,7 +156,7 @@ func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
 }
 
 func (r *reading) allPrices(n ast.Node) error {
-	r.prices = map[string]headroom.Prices{}
+	r.config.Prices = map[string]headroom.Prices{}
 	return r.entries(n, "a meter", func(meter string, n ast.Node) error {
 		p := headroom.Prices{Step: 1, Rates: map[string]int64{}}
 		err := r.keys(n, map[string]func(ast.Node) error{
@@ -173,8 +171,8 @@ func (r *reading) allPrices(n ast.Node) error {
 		if err != nil {
 			return err
 		}
-		r.prices[meter] = p
-		return r.check(n, []headroom.Plan{{Name: "any"}}, r.prices)
+		r.config.Prices[meter] = p
+		return r.check(n, []headroom.Plan{{Name: "any"}}, r.config.Prices)
 	})
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Tally counts rows by how they fell. Rows is always the sum of the five that follow it.
+// Tally counts rows by how they fell. Rows is always the sum of Admitted, Refused, Replayed, Late and Errors.
 type Tally struct {
 	Rows     int64
 	Admitted int64
 	Refused  int64
+	NeverFit int64 // of those refused: greater than the limit by themselves
 	Replayed int64 // charged before: by an earlier run, by an earlier row of the same id, or by a try of this row whose answer was lost
 	Late     int64 // of a window that had closed for the subject: counted, not charged
 	Errors   int64 // bad rows, skipped
@@ -69,6 +70,9 @@ func (t *Tally) count(d headroom.Decision) {
 		t.Charged = add(t.Charged, d.Cost)
 	default:
 		t.Refused++
+		if d.Reason == headroom.ReasonNeverFits {
+			t.NeverFit++
+		}
 		t.RefusedUnits = add(t.RefusedUnits, d.Cost)
 	}
 }
@@ -83,6 +87,7 @@ func (t *Tally) merge(o Tally) {
 	t.Rows += o.Rows
 	t.Admitted += o.Admitted
 	t.Refused += o.Refused
+	t.NeverFit += o.NeverFit
 	t.Replayed += o.Replayed
 	t.Late += o.Late
 	t.Errors += o.Errors

@@ -1,0 +1,8 @@
+// Command headroom enforces quotas from the command line: see "headroom --help".
+package main
+
+import "os"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+}

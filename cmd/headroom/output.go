@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/lumcast/headroom"
+)
+
+// printJSON prints v on one line.
+func (a *app) printJSON(v any) {
+	out := json.NewEncoder(a.stdout)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(v); err != nil {
+		// What is given here is made of strings, numbers and maps of them; what fails is the writing, which run notices.
+		return
+	}
+}
+
+type jsonWindow struct {
+	Key   string    `json:"key"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+func windowJSON(w headroom.Window) jsonWindow { return jsonWindow(w) }
+
+// unlessUnlimited shows n, or null where there is no limit.
+func unlessUnlimited(n, limit int64) *int64 {
+	if limit == headroom.Unlimited {
+		return nil
+	}
+	return &n
+}
+
+type jsonDecision struct {
+	Allowed   bool            `json:"allowed"`
+	Reason    headroom.Reason `json:"reason"`
+	Replay    bool            `json:"replay"`
+	Plan      string          `json:"plan"`
+	Cost      int64           `json:"cost"`
+	LimitName string          `json:"limit_name"`
+	Used      int64           `json:"used"`
+	Held      int64           `json:"held"`
+	Limit     *int64          `json:"limit"`
+	Remaining *int64          `json:"remaining"`
+	Window    jsonWindow      `json:"window"`
+}
+
+func (a *app) printDecision(r headroom.Request, d headroom.Decision) {
+	if a.json {
+		a.printJSON(jsonDecision{
+			Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
+			Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit), Window: windowJSON(d.Window),
+		})
+		return
+	}
+	fmt.Fprintln(a.stdout, sentence(r, d))
+}
+
+// sentence says a decision to a person.
+func sentence(r headroom.Request, d headroom.Decision) string {
+	cost := thousands(d.Cost) + " " + printable(r.Meter)
+	stand := fmt.Sprintf("%s of %s used, %s remain", thousands(d.Used), thousands(d.Limit), thousands(d.Remaining))
+	if d.Limit == headroom.Unlimited {
+		stand = fmt.Sprintf("%s used, no limit", thousands(d.Used))
+	}
+	if d.Replay {
+		return fmt.Sprintf("charged before: %s in %s; today %s", cost, d.Window.Key, stand)
+	}
+	stand += fmt.Sprintf(" in %s, which ends %s", d.Window.Key, instant(d.Window.End))
+	switch d.Reason {
+	case headroom.ReasonNeverFits:
+		return fmt.Sprintf("refused: %s do not fit the limit in any window; %s", cost, stand)
+	case headroom.ReasonRecorded:
+		return fmt.Sprintf("recorded past the limit: %s; %s", cost, stand)
+	}
+	if !d.Allowed {
+		return fmt.Sprintf("refused: %s; %s", cost, stand)
+	}
+	return fmt.Sprintf("allowed: %s; %s", cost, stand)
+}
+
+// instant shows a time to a person.
+func instant(t time.Time) string { return t.Format("Mon 2 Jan 2006 15:04 MST") }
+
+// thousands groups the digits of n.
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign, digits := digits[:len(digits)-len(strings.TrimPrefix(digits, "-"))], strings.TrimPrefix(digits, "-")
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// percent shows the share of n in all; "" of nothing.
+func percent(n, all int64) string {
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(all))
+}
+
+// bar draws n of all in width cells, to the eighth of one. It is full only if n is all or more, and empty only if n is 0.
+func bar(n, all int64, width int) string {
+	if all <= 0 || n >= all {
+		if n <= 0 {
+			return strings.Repeat("░", width)
+		}
+		return strings.Repeat("█", width)
+	}
+	eighths := int(float64(n) / float64(all) * float64(8*width))
+	if n > 0 {
+		eighths = min(max(eighths, 1), 8*width-1)
+	}
+	cells := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		cells += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return cells + strings.Repeat("░", width-uniseg.StringWidth(cells))
+}
+
+// printable shows text that is not ours: what could steer a terminal is quoted.
+func printable(text string) string {
+	for _, r := range text {
+		if !strconv.IsPrint(r) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
+}
+
+// table prints rows in columns. align has a letter for each: l for one whose cells stand to the left, r to the right.
+func table(w io.Writer, align string, rows [][]string) {
+	widths := make([]int, len(align))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], uniseg.StringWidth(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			pad := strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell))
+			if align[i] == 'r' {
+				line.WriteString(pad + cell)
+			} else {
+				line.WriteString(cell + pad)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+)
+
+func (a *app) plansCommand() *cobra.Command {
+	return group("plans", "Check a configuration, set a subject's plan", a.plansCheckCommand(), a.plansSetCommand(), a.plansUnsetCommand())
+}
+
+func (a *app) plansCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a configuration and say what is in it",
+		Long: `Check a configuration file and show its plans and prices; without FILE, the one in force. What is wrong in it is shown with its line and column.
+
+These are the keys, with the values that hold where they are left out:
+
+  default_plan: free           # plan of a subject that has no other
+  horizon: 15d                 # how long operation ids are remembered: days, or hours and minutes (360h, 90m)
+  plans:                       # by name
+    free:
+      limits:                  # may be empty: no limit
+        - meter: slots         # what is counted
+          name: week           # the counter; plans that share it share what was used
+          window: week         # ISO week in UTC
+          units: 200           # the most in one window
+  prices:                      # by meter
+    slots:
+      step: 60                 # what one rate buys: 60 seconds (1 where it is left out)
+      rates: {standard: 1, neural: 2, generative: 4}
+  dynamodb:
+    meter: slots               # what the attributes window and count are about
+    limit: week
+    attributes: {subject: userId, window: quotaWeek, count: quotaCount, plan: plan, prefix: quota}`,
+		Example: `  headroom plans check headroom.yaml
+  headroom plans check
+  headroom plans check headroom.yaml --json`,
+		Args: arguments("[FILE]"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := a.loadConfig()
+			if len(args) == 1 {
+				cfg, err = config.Load(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				a.printJSON(configJSON(cfg))
+				return nil
+			}
+			a.printConfig(cfg)
+			return nil
+		},
+	}
+}
+
+func (a *app) plansSetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set SUBJECT PLAN",
+		Short: "Store the plan of a subject",
+		Long:  `Store the plan of SUBJECT, for all its meters. It holds from the next decision on; what was used stays used.`,
+		Example: `  headroom plans set alice pro
+  headroom plans set alice pro --config headroom.yaml`,
+		Args: arguments("SUBJECT", "PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[1] == "" {
+				return usageError("plan is empty: \"headroom plans unset\" removes a subject's plan")
+			}
+			return a.setPlan(cmd, args[0], args[1])
+		},
+	}
+}
+
+func (a *app) plansUnsetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "unset SUBJECT",
+		Short:   "Remove the stored plan of a subject",
+		Long:    `Remove the stored plan of SUBJECT: what the caller names, or the default plan, holds from the next decision on.`,
+		Example: `  headroom plans unset alice`,
+		Args:    arguments("SUBJECT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.setPlan(cmd, args[0], "")
+		},
+	}
+}
+
+func (a *app) setPlan(cmd *cobra.Command, subject, plan string) error {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+		if err := engine.SetPlan(cmd.Context(), subject, plan); err != nil {
+			return err
+		}
+		holds := cmp.Or(plan, cfg.Catalog.Default())
+		if a.json {
+			a.printJSON(map[string]any{"subject": subject, "plan": holds, "stored": plan != ""})
+			return nil
+		}
+		fmt.Fprintf(a.stdout, "%s: plan %s\n", printable(subject), printable(holds))
+		return nil
+	})
+}
+
+func (a *app) printConfig(cfg *config.Config) {
+	rows := [][]string{{"PLAN", "METER", "LIMIT", "WINDOW", "UNITS"}}
+	for _, p := range cfg.Catalog.Plans() {
+		name := printable(p.Name)
+		if p.Name == cfg.Catalog.Default() {
+			name += " (default)"
+		}
+		if len(p.Limits) == 0 {
+			rows = append(rows, []string{name, "", "", "", "no limit"})
+		}
+		for _, l := range p.Limits {
+			rows = append(rows, []string{name, printable(l.Meter), l.Name, l.Period.String(), thousands(l.Units)})
+		}
+	}
+	table(a.stdout, "llllr", rows)
+
+	rows = [][]string{{"METER", "STEP", "PRICES"}}
+	for _, meter := range slices.Sorted(maps.Keys(cfg.Prices)) {
+		prices := cfg.Prices[meter]
+		var rates []string
+		for _, class := range slices.Sorted(maps.Keys(prices.Rates)) {
+			rates = append(rates, fmt.Sprintf("%s %s", printable(class), thousands(prices.Rates[class])))
+		}
+		rows = append(rows, []string{printable(meter), thousands(prices.Step), strings.Join(rates, ", ")})
+	}
+	fmt.Fprintln(a.stdout)
+	table(a.stdout, "lrl", rows)
+	fmt.Fprintf(a.stdout, "\nOperation ids are remembered for %s.\n", span(cfg.Horizon))
+}
+
+func configJSON(cfg *config.Config) any {
+	plans := map[string]any{}
+	for _, p := range cfg.Catalog.Plans() {
+		limits := []any{}
+		for _, l := range p.Limits {
+			limits = append(limits, map[string]any{"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units})
+		}
+		plans[p.Name] = map[string]any{"limits": limits}
+	}
+	prices := map[string]any{}
+	for meter, p := range cfg.Prices {
+		prices[meter] = map[string]any{"step": p.Step, "rates": p.Rates}
+	}
+	return map[string]any{"default_plan": cfg.Catalog.Default(), "plans": plans, "prices": prices, "horizon": cfg.Horizon.String()}
+}

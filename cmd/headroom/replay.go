@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+	"github.com/lumcast/headroom/replay"
+)
+
+// replayFlags are the settings of one replay.
+type replayFlags struct {
+	meter   string
+	limit   string
+	workers int
+	top     int
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay FILE.csv[.gz]",
+		Short: "Run a log of finished work through the quota",
+		Long: `Run a log of finished work through the quota, each row at its own time, and sum up. The file is CSV, compressed by gzip or not; - is standard input. Its header names the columns, in any order and among others:
+
+  completed_at       when the work was finished, like 2026-05-31T23:59:59Z
+  subject            who is charged
+  operation          id of the piece of work, charged once
+  quality            class of the price list
+  duration_seconds   quantity of the price list
+
+The rows of a subject are charged in the order of the file, those of different subjects side by side. A replay that was stopped anywhere, or that runs twice, is safe: what was charged before is "replayed", a row of a window that has closed for its subject is "late", and neither is charged again. A bad row is named on stderr, counted in errors, and skipped.
+
+Exit status: 0 if the whole file was read, whatever was refused; 2 if not, or if the store fails for good. The summary of what was done comes in both cases, and after an interrupt.`,
+		Example: `  headroom replay usage.csv.gz --store memory:
+  headroom replay usage.csv --limit 500 --store embedded:/tmp/trial
+  zcat usage-*.csv.gz | headroom replay - --json --store memory:`,
+		Args: arguments("FILE.csv"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.replay(cmd.Context(), args[0], f)
+		},
+	}
+	meterFlag(cmd, &f.meter)
+	cmd.Flags().StringVar(&f.limit, "limit", "", "units of each limit of the meter, in place of the configuration's")
+	cmd.Flags().IntVar(&f.workers, "workers", replay.DefaultWorkers, "rows under way at the same time, of different subjects")
+	cmd.Flags().IntVar(&f.top, "top", 10, "how many of the heaviest subjects to show")
+	return cmd
+}
+
+func (a *app) replay(ctx context.Context, path string, f replayFlags) (err error) {
+	cfg, opts, err := a.replayOptions(f)
+	if err != nil {
+		return err
+	}
+	input, rows, err := a.openLog(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, input.Close()) }()
+	log, err := replay.NewReader(input)
+	if err != nil {
+		return usageError("%s: %v", path, err)
+	}
+	return a.withEngine(ctx, cfg, func(engine *headroom.Engine) error {
+		done := a.watch(&opts, rows)
+		start := time.Now()
+		sum, err := replay.Run(ctx, engine, log, opts)
+		took := time.Since(start)
+		done()
+		a.printReplay(sum, took, f)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return fmt.Errorf("interrupted after %s rows: what is charged stays charged, and a replay from the start is safe", thousands(sum.Rows))
+		case err != nil:
+			return fmt.Errorf("stopped after %s rows; a replay from the start is safe: %w", thousands(sum.Rows), err)
+		}
+		return nil
+	})
+}
+
+func (a *app) replayOptions(f replayFlags) (*config.Config, replay.Options, error) {
+	opts := replay.Options{Meter: f.meter, Workers: f.workers}
+	if f.workers < 1 {
+		return nil, opts, usageError("--workers %d: want at least 1", f.workers)
+	}
+	if f.top < 0 {
+		return nil, opts, usageError("--top %d: want at least 0", f.top)
+	}
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return nil, opts, err
+	}
+	if opts.Prices, err = cfg.Catalog.Prices(f.meter); err != nil {
+		return nil, opts, err
+	}
+	if f.limit != "" {
+		units, err := parseUnits("--limit", f.limit)
+		if err != nil {
+			return nil, opts, err
+		}
+		if cfg.Catalog, err = cfg.Catalog.WithUnits(f.meter, units); err != nil {
+			return nil, opts, err
+		}
+	}
+	if week := 7 * 24 * time.Hour; cfg.Horizon < week {
+		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to 7d or more", span(cfg.Horizon))
+	}
+	return cfg, opts, nil
+}
+
+// openLog opens the log, and counts its rows if there is a progress bar to tell.
+func (a *app) openLog(path string) (log io.ReadCloser, rows int64, err error) {
+	if path == "-" {
+		return io.NopCloser(a.stdin), unknownRows, nil
+	}
+	if isTerminal(a.stderr) {
+		rows = countRows(path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, usageError("the log cannot be read: %v", err)
+	}
+	return file, rows, nil
+}
+
+const (
+	unknownRows  = -1
+	maxCountable = 256 << 20 // bytes of a file that is read twice for the sake of the bar
+)
+
+// countRows returns the number of rows, or unknownRows of what cannot be read twice or would take long.
+func countRows(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxCountable {
+		return unknownRows
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return unknownRows
+	}
+	defer file.Close()
+	log, err := replay.NewReader(file)
+	if err != nil {
+		return unknownRows
+	}
+	for rows := int64(0); ; rows++ {
+		_, err := log.Next()
+		var bad *replay.BadRow
+		switch {
+		case err == io.EOF:
+			return rows
+		case err != nil && !errors.As(err, &bad):
+			return unknownRows
+		}
+	}
+}
+
+// watch lets opts tell stderr how the replay goes: bad rows, and a bar if it is a terminal. The function returned takes the bar away.
+func (a *app) watch(opts *replay.Options, rows int64) (done func()) {
+	opts.Bad = func(row *replay.BadRow) { fmt.Fprintf(a.stderr, "headroom: %v\n", row) }
+	if !isTerminal(a.stderr) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions64(rows,
+		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetDescription("replaying"),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionSetItsString("rows"),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+	opts.Done = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no reason to stop
+	opts.Bad = func(row *replay.BadRow) {
+		_ = bar.Clear()
+		fmt.Fprintf(a.stderr, "headroom: %v\n", row)
+	}
+	return func() { _ = bar.Finish() }
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/embedded"
+	"github.com/lumcast/headroom/memstore"
+)
+
+// storeName is a --store read apart.
+type storeName struct {
+	kind string // embedded, memory or dynamodb
+	dir  string // of embedded
+
+	table, ledger, region, endpoint string // of dynamodb
+}
+
+// storeName reads --store, else HEADROOM_STORE, else the default.
+func (a *app) storeName() (storeName, error) {
+	text := cmp.Or(a.store, a.env("HEADROOM_STORE"), "embedded:")
+	kind, rest, found := strings.Cut(text, ":")
+	n := storeName{kind: kind}
+	switch {
+	case !found:
+	case kind == "embedded":
+		n.dir = rest
+		if n.dir == "" {
+			dir, err := dataDir(runtime.GOOS, a.env)
+			if err != nil {
+				return n, err
+			}
+			n.dir = dir
+		}
+		return n, nil
+	case kind == "memory" && rest == "":
+		return n, nil
+	case kind == "dynamodb":
+		return n, n.dynamodb(rest)
+	}
+	// Only the kind is shown: what follows it may be an address with a password.
+	return n, usageError("store %q is not known: want embedded:DIR, memory: or dynamodb:TABLE?region=R&endpoint=URL&ledger=TABLE", kind+":...")
+}
+
+// dynamodb reads what follows "dynamodb:".
+func (n *storeName) dynamodb(rest string) error {
+	table, query, _ := strings.Cut(rest, "?")
+	if n.table = table; table == "" {
+		return usageError("store dynamodb: names no table: want dynamodb:TABLE")
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return usageError("store dynamodb:%s: what follows the ? is not of the form name=value&name=value", table)
+	}
+	for key, values := range options {
+		switch key {
+		case "ledger":
+			n.ledger = values[0]
+		case "region":
+			n.region = values[0]
+		case "endpoint":
+			n.endpoint = values[0]
+		default:
+			return usageError("store dynamodb:%s: unknown option %q: want region, endpoint or ledger", table, key)
+		}
+		if len(values) > 1 {
+			return usageError("store dynamodb:%s: %s is given twice", table, key)
+		}
+	}
+	if n.endpoint == "" {
+		return nil
+	}
+	at, err := url.Parse(n.endpoint)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return usageError("store dynamodb:%s: the endpoint is not an address like http://127.0.0.1:8000", table)
+	}
+	if at.User != nil {
+		return usageError("store dynamodb:%s: the endpoint holds a password: credentials come from the environment or the AWS profile", table)
+	}
+	return nil
+}
+
+// openStore opens the store that the flags and the environment name.
+func (a *app) openStore(ctx context.Context, cfg *config.Config) (headroom.Store, error) {
+	n, err := a.storeName()
+	if err != nil {
+		return nil, err
+	}
+	switch n.kind {
+	case "embedded":
+		return embedded.Open(n.dir, embedded.Options{Clock: a.now, Logger: a.logger()})
+	case "dynamodb":
+		return dynamostore.Open(ctx, n.options(cfg, a.logger()))
+	}
+	return memstore.New(a.now), nil
+}
+
+func (n storeName) options(cfg *config.Config, logger *slog.Logger) dynamostore.Options {
+	c := cfg.DynamoDB
+	return dynamostore.Options{
+		Table: n.table, Ledger: n.ledger, Region: n.region, Endpoint: n.endpoint,
+		Meter: c.Meter, Limit: c.Limit, Logger: logger,
+		Names: dynamostore.Names{Subject: c.Subject, Window: c.Window, Count: c.Count, Plan: c.Plan, Prefix: c.Prefix},
+	}
+}
+
+// logger shows a person at a terminal only what needs attention.
+func (a *app) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// dataDir is where a program of this system keeps a user's data.
+func dataDir(system string, env func(string) string) (string, error) {
+	base, missing := env("XDG_DATA_HOME"), "HOME"
+	home := env("HOME")
+	switch {
+	case system == "windows":
+		base, missing = env("LocalAppData"), "LocalAppData"
+	case system == "darwin" && home != "":
+		base = filepath.Join(home, "Library", "Application Support")
+	case !filepath.IsAbs(base) && home != "":
+		// The XDG base directory specification tells to ignore a relative path.
+		base = filepath.Join(home, ".local", "share")
+	}
+	if base == "" {
+		return "", usageError("no folder for data, since %s is not set: name one with --store embedded:DIR", missing)
+	}
+	return filepath.Join(base, "headroom"), nil
+}
+
+// describe names the store for a person.
+func (n storeName) describe() string {
+	switch n.kind {
+	case "embedded":
+		return "embedded:" + n.dir
+	case "dynamodb":
+		return "dynamodb:" + n.table
+	}
+	return n.kind + ":"
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

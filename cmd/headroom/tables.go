@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom/dynamostore"
+)
+
+func (a *app) tablesCommand() *cobra.Command {
+	return group("tables", "Create the tables of a DynamoDB store", &cobra.Command{
+		Use:   "create --store dynamodb:TABLE",
+		Short: "Create the table of subjects and the ledger, unless they exist",
+		Long:  `Create the table of subjects and the ledger beside it, both billed by request, and wait until they can be used. A table that exists is left as it is. The other stores need no tables.`,
+		Example: `  headroom tables create --store 'dynamodb:quota?region=eu-central-1'
+  headroom tables create --store 'dynamodb:quota?endpoint=http://127.0.0.1:8000&region=local'`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			n, err := a.storeName()
+			if err != nil {
+				return err
+			}
+			if n.kind != "dynamodb" {
+				return usageError("store %s needs no tables: name one with --store dynamodb:TABLE", n.describe())
+			}
+			cfg, err := a.loadConfig()
+			if err != nil {
+				return err
+			}
+			store, err := dynamostore.Open(cmd.Context(), n.options(cfg, a.logger()))
+			if err != nil {
+				return err
+			}
+			if err := store.CreateTables(cmd.Context()); err != nil {
+				return err
+			}
+			if a.json {
+				a.printJSON(map[string]any{"store": n.describe(), "ready": true})
+				return nil
+			}
+			fmt.Fprintf(a.stdout, "%s is ready: its table and its ledger exist\n", n.describe())
+			return nil
+		},
+	})
+}

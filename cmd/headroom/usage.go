@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+)
+
+const (
+	barWidth    = 30
+	historyRows = 12 // closed windows that a person is shown; --json has all
+)
+
+func (a *app) usageCommand() *cobra.Command {
+	var (
+		meter string
+		at    = timeFlag{name: "at"}
+	)
+	cmd := &cobra.Command{
+		Use:   "usage SUBJECT",
+		Short: "Show what a subject has used, what remains and when it turns",
+		Long:  `Show for each limit what SUBJECT has used in the present window, what remains, when the window turns, and what was used in the windows before. A subject that nobody has seen has used nothing.`,
+		Example: `  headroom usage alice
+  headroom usage alice --json
+  headroom usage user-04 --at 1993-12-31   # after a replay of a log of that year`,
+		Args: arguments("SUBJECT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.loadConfig()
+			if err != nil {
+				return err
+			}
+			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+				u, err := engine.Usage(cmd.Context(), headroom.Key{Subject: args[0], Meter: meter}, at.Time)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					a.printJSON(usageJSON(u))
+					return nil
+				}
+				now := at.Time
+				if now.IsZero() {
+					now = a.now()
+				}
+				a.printUsage(u, now)
+				return nil
+			})
+		},
+	}
+	meterFlag(cmd, &meter)
+	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
+	return cmd
+}
+
+type jsonLimitUsage struct {
+	Name      string      `json:"name"`
+	Window    jsonWindow  `json:"window"`
+	Used      int64       `json:"used"`
+	Held      int64       `json:"held"`
+	Limit     *int64      `json:"limit"`
+	Remaining *int64      `json:"remaining"`
+	History   []jsonTotal `json:"history"`
+}
+
+type jsonTotal struct {
+	Window jsonWindow `json:"window"`
+	Units  *int64     `json:"units"` // null: not known
+}
+
+func usageJSON(u headroom.Usage) any {
+	limits := []jsonLimitUsage{}
+	for _, l := range u.Limits {
+		history := []jsonTotal{}
+		for _, t := range l.History {
+			total := jsonTotal{Window: windowJSON(t.Window)}
+			if !t.Unknown {
+				total.Units = &t.Units
+			}
+			history = append(history, total)
+		}
+		limits = append(limits, jsonLimitUsage{
+			Name: l.Name, Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
+			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: history,
+		})
+	}
+	return map[string]any{"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits}
+}
+
+func (a *app) printUsage(u headroom.Usage, now time.Time) {
+	fmt.Fprintf(a.stdout, "%s, %s, plan %s\n", printable(u.Subject), printable(u.Meter), printable(u.Plan))
+	for _, l := range u.Limits {
+		fmt.Fprintln(a.stdout)
+		a.printLimit(l, now)
+	}
+}
+
+func (a *app) printLimit(l headroom.LimitUsage, now time.Time) {
+	most := l.Used
+	if l.Limit != headroom.Unlimited {
+		most = max(most, l.Limit)
+	}
+	past := l.History[:min(len(l.History), historyRows)]
+	for _, t := range past {
+		most = max(most, t.Units)
+	}
+	rows := [][]string{{l.Window.Key, bar(l.Used, most, barWidth), stand(l)}}
+	for _, t := range past {
+		if t.Unknown {
+			rows = append(rows, []string{t.Window.Key, strings.Repeat("?", barWidth), "not known"})
+			continue
+		}
+		rows = append(rows, []string{t.Window.Key, bar(t.Units, most, barWidth), thousands(t.Units)})
+	}
+	table(a.stdout, "lll", rows[:1])
+	fmt.Fprintf(a.stdout, "%s turns %s, in %s\n", l.Name, instant(l.Window.End), span(l.Window.End.Sub(now)))
+	if len(past) > 0 {
+		fmt.Fprintln(a.stdout)
+		table(a.stdout, "llr", rows[1:])
+	}
+}
+
+// stand says how a limit stands.
+func stand(l headroom.LimitUsage) string {
+	if l.Limit == headroom.Unlimited {
+		return thousands(l.Used) + " used, no limit"
+	}
+	used := fmt.Sprintf("%s of %s used", thousands(l.Used), thousands(l.Limit))
+	if share := percent(l.Used, l.Limit); share != "" {
+		used += " (" + share + ")"
+	}
+	if l.Held > 0 {
+		used += fmt.Sprintf(", %s held", thousands(l.Held))
+	}
+	return fmt.Sprintf("%s, %s remain", used, thousands(l.Remaining))
+}
+
+// span shows a duration to a person, in its two greatest units.
+func span(d time.Duration) string {
+	minutes := int64(d.Round(time.Minute) / time.Minute)
+	days, hours, minutes := minutes/(24*60), minutes/60%24, minutes%60
+	switch {
+	case days > 0 && hours == 0:
+		return fmt.Sprintf("%dd", days)
+	case days > 0:
+		return fmt.Sprintf("%dd %dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh %dm", hours, minutes)
+	}
+	return fmt.Sprintf("%dm", minutes)
+}

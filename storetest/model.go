@@ -1,0 +1,287 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lumcast/headroom"
+)
+
+// Model plays long random sequences of operations on the store, through engines, and on a plain model of the rules beside it: deductions under both policies, preflights, usage, changes of plan, repeats
+// of ids with the same and with another cost, by clocks that pass, stand, fall back, run ahead and lie. They must agree on every field of every decision, on every error, and on the whole history.
+func Model(t *testing.T, h Harness) {
+	defaults(t, "rapid.steps", "100")
+	if h.Checks > 0 {
+		defaults(t, "rapid.checks", strconv.Itoa(h.Checks))
+	}
+	w := newWorld(t, h)
+	rapid.Check(t, func(r *rapid.T) { newPlay(w, r).run() })
+}
+
+// defaults sets a flag of rapid's for the length of the test, unless the command line does.
+func defaults(t *testing.T, name, value string) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	before := flag.Lookup(name).Value.String()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(name, before) })
+}
+
+// play is one random sequence. Subjects, meters and ids are few, so that they meet.
+type play struct {
+	*rapid.T
+	w      *world
+	engine *headroom.Engine
+	oracle *oracle
+	prefix string // of the subjects, which no other play shares
+	step   int
+
+	now     time.Time // what a right clock shows
+	written time.Time // the latest reading of the host's clock by which something was written
+	seen    time.Time // the latest reading at all
+	host    time.Time // what the engine's clock shows
+}
+
+// dice draws numbers from 0 to 63, each as likely as another, where rapid's own ranges favour the ends.
+var dice = rapid.Custom(func(r *rapid.T) (n int) {
+	for range 6 {
+		n *= 2
+		if rapid.Bool().Draw(r, "bit") {
+			n++
+		}
+	}
+	return n
+})
+
+// one draws one of some, of which the first is the simplest.
+func one[T any](p *play, label string, of ...T) T { return of[dice.Draw(p.T, label)%len(of)] }
+
+// odds draws true once in so many times.
+func odds(p *play, label string, of int) bool { return dice.Draw(p.T, label)%of == of-1 }
+
+func newPlay(w *world, r *rapid.T) *play {
+	p := &play{T: r, w: w, prefix: rand.Text()[:10]}
+	catalog, err := headroom.NewCatalog("free", []headroom.Plan{
+		{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 200}, {Meter: "tokens", Name: "week", Units: 1 << 60}}},
+		{Name: "pro", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 300}}},
+	}, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	o := headroom.Options{Horizon: one(p, "horizon", horizon, 36*time.Hour), Clock: func() time.Time { return p.host }}
+	if p.engine, err = headroom.New(w.store, catalog, o); err != nil {
+		r.Fatal(err)
+	}
+	p.oracle = &oracle{
+		limits:  map[string]map[string]int64{"free": {"slots": 200, "tokens": 1 << 60}, "pro": {"slots": 300}},
+		horizon: o.Horizon, plans: map[string]string{}, books: map[headroom.Key]*book{},
+	}
+	p.now = base
+	p.accept()
+	return p
+}
+
+func (p *play) run() {
+	steps := map[string]func(*rapid.T){}
+	// Deductions are drawn more often than the rest.
+	for _, name := range []string{"deduct", "deduct again", "deduct more", "deduct much"} {
+		steps[name] = func(*rapid.T) { p.deduct() }
+	}
+	steps["preflight"] = func(*rapid.T) { p.preflight() }
+	steps["usage"] = func(*rapid.T) { p.usage(p.key(), p.given()) }
+	steps["set plan"] = func(*rapid.T) { p.setPlan() }
+	p.Repeat(steps)
+	for key := range p.oracle.books {
+		p.usage(key, p.now)
+	}
+}
+
+// tick lets time pass, and says what the clocks show: the store's, and with hosts of their own the engine's.
+func (p *play) tick() {
+	p.step++
+	if odds(p, "time passes", 5) {
+		p.now = p.now.Add(one(p, "passes", time.Second, time.Second, time.Minute, time.Minute, time.Hour, 5*time.Hour, 5*time.Hour, day, 3*day, 6*day, week, 16*day))
+	}
+	lie := func(whose string) time.Duration {
+		if !odds(p, whose+" clock lies", 8) {
+			return 0
+		}
+		return one(p, "lie", -2*time.Second, -4*time.Minute, -5*time.Minute-time.Second, -3*day, -3*week, week, 5*week, year)
+	}
+	p.w.set(p.now.Add(lie("the store's")))
+	p.host = p.w.now()
+	if !p.w.h.HostClock {
+		p.host = p.host.Add(lie("the host's"))
+	}
+}
+
+// accept has a store with the host's clock take the present for right.
+func (p *play) accept() {
+	p.w.set(p.now)
+	p.host, p.written, p.seen = p.now, p.now, p.now
+	if p.w.h.HostClock {
+		if err := p.w.h.Accept(context.Background(), p.w.store); err != nil {
+			p.Fatalf("accept the clock: %v", err)
+		}
+	}
+}
+
+// distrusted reports whether err is the error that a store with the host's clock must give, and fails the test if it ought to have given it and did not, or did not ought to.
+func (p *play) distrusted(now time.Time, err error) bool {
+	if !p.w.h.HostClock || !now.IsZero() {
+		return false
+	}
+	clock := p.host
+	failed := errors.Is(err, headroom.ErrClock)
+	if clock.Before(p.written.Add(-headroom.ClockTolerance)) && !failed {
+		p.Fatalf("the clock shows %s after it showed %s: error %v, want %s", clock, p.written, err, headroom.CodeClock)
+	}
+	if !clock.Before(p.seen.Add(-headroom.ClockTolerance)) && failed {
+		p.Fatalf("the clock shows %s after it showed %s: %v", clock, p.seen, err)
+	}
+	if clock.After(p.seen) {
+		p.seen = clock
+	}
+	if failed && odds(p, "accept", 2) {
+		p.accept()
+	}
+	return failed
+}
+
+func (p *play) key() headroom.Key {
+	return headroom.Key{
+		Subject: p.prefix + one(p, "subject", "a", "a", "a", "b"),
+		Meter:   one(p, "meter", "slots", "slots", "slots", "slots", "tokens"),
+	}
+}
+
+// given is a caller's time, or none.
+func (p *play) given() time.Time {
+	if !odds(p, "caller gives the time", 6) {
+		return time.Time{}
+	}
+	return p.now.Add(one(p, "offset", 0, 0, 0, -time.Minute, -8*day, -40*day, 8*day, year))
+}
+
+func (p *play) request() headroom.Request {
+	key := p.key()
+	r := headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: fmt.Sprint("new ", p.step), Now: p.given()}
+	costs := []int64{1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2, math.MaxInt64 - 100, math.MaxInt64}
+	r.Cost = one(p, "cost", costs...)
+	if n := one(p, "id", -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -1, -1, -1); n >= 0 {
+		// One of few, mostly at a cost of its own. Long ones fill what a store has room for.
+		r.Operation = fmt.Sprint("id ", n) + strings.Repeat("-", n%3*60)
+		if !odds(p, "another cost", 10) {
+			r.Cost = costs[n]
+		}
+	}
+	if odds(p, "records", 3) {
+		r.Over = headroom.OverRecord
+	}
+	r.SkipClosed = odds(p, "skips closed", 6)
+	r.Plan = one(p, "caller's plan", "", "", "", "free", "pro")
+	if odds(p, "began", 3) {
+		r.Began = p.now.Add(-one(p, "age", time.Hour, 20*time.Hour, 36*time.Hour, 37*time.Hour, 8*day, horizon, horizon+time.Second, year, -day))
+	}
+	return r
+}
+
+func (p *play) deduct() {
+	p.tick()
+	r := p.request()
+	d, err := p.engine.Deduct(context.Background(), r)
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	guess, now := p.host, p.w.now()
+	if !r.Now.IsZero() {
+		guess, now = r.Now, r.Now
+	}
+	want, code := p.oracle.deduct(r, guess, now)
+	p.compare("deduct", r, text(d), err, text(want), code)
+	if r.Now.IsZero() && want.Allowed && !want.Replay && guess.After(p.written) {
+		p.written = guess
+	}
+}
+
+func (p *play) preflight() {
+	p.tick()
+	r := p.request()
+	if odds(p, "no id yet", 2) {
+		r.Operation = ""
+	}
+	d, err := p.engine.Preflight(context.Background(), r)
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	now := p.w.now()
+	if !r.Now.IsZero() {
+		now = r.Now
+	}
+	want, code := p.oracle.decide(r, now, false)
+	p.compare("preflight", r, text(d), err, text(want), code)
+}
+
+func (p *play) usage(key headroom.Key, given time.Time) {
+	p.tick()
+	u, err := p.engine.Usage(context.Background(), key, given)
+	if p.distrusted(given, err) {
+		return
+	}
+	now := p.w.now()
+	if !given.IsZero() {
+		now = given
+	}
+	want, code := p.oracle.usage(key, now)
+	show := func(u headroom.Usage) string { return fmt.Sprintf("plan %q: %s", u.Plan, usageText(u.Limits...)) }
+	p.compare("usage", headroom.Request{Subject: key.Subject, Meter: key.Meter, Now: given}, show(u), err, show(want), code)
+}
+
+func (p *play) setPlan() {
+	subject, plan := p.key().Subject, one(p, "plan", "pro", "free", "")
+	if err := p.engine.SetPlan(context.Background(), subject, plan); err != nil {
+		p.Fatalf("set plan %q: %v", plan, err)
+	}
+	p.oracle.plans[subject] = plan
+}
+
+// compare fails the test if an answer and its error are not those of the model.
+func (p *play) compare(call string, r headroom.Request, got string, err error, want string, code headroom.Code) {
+	asked := fmt.Sprintf("step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, by a store's clock of %s and a host's of %s", p.step, call, r.Operation, r.Cost, r.Meter,
+		strings.TrimPrefix(r.Subject, p.prefix), r.Plan, r.Over, r.SkipClosed, short(r.Now), short(r.Began), short(p.w.now()), short(p.host))
+	p.Log(asked)
+	var failure *headroom.Error
+	errors.As(err, &failure)
+	switch {
+	case err != nil && failure == nil:
+		p.Fatalf("%s\nfailed without a code: %v", asked, err)
+	case failure != nil && failure.Code != code:
+		p.Fatalf("%s\n got error %s: %v\nwant %s (error %q)", asked, failure.Code, err, want, code)
+	case failure == nil && code != "":
+		p.Fatalf("%s\n got %s\nwant error %s", asked, got, code)
+	case got != want:
+		p.Fatalf("%s\n got %s\nwant %s", asked, got, want)
+	}
+}
+
+func short(t time.Time) string {
+	if t.IsZero() {
+		return "no time"
+	}
+	return t.Format("2006-01-02 15:04:05")
+}

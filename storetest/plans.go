@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lumcast/headroom"
+)
+
+// plans holds rule 12: what a change of plan does.
+var plans = []rule{
+	{"12 a change of plan takes effect at the next decision", planTakesEffect},
+	{"12 a changed limit takes effect at the next decision", limitTakesEffect},
+	{"12 a plan is the subject's for all meters", planOfAllMeters},
+	{"12 a deduction that assumed another plan decides again", assumedAnotherPlan},
+	{"12 a plan that the catalog does not know is an error", storedPlanUnknown},
+	{"12 a limit that is added counts from then on", limitAdded},
+	{"case 42 plan lowered between a caller's read and its deduction", loweredInBetween},
+}
+
+func planTakesEffect(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300), weekly("least", 0)), 200)
+	a.setPlan("pro") // before the subject has used anything
+	pro, least := a.under("pro", 300), a.under("least", 0)
+	pro.uses(0)
+	pro.admit("a", 250, 250)
+	pro.refuse("b", 51, 250)
+	a.setPlan("free")
+	a.uses(250)
+	a.refuse("b", 1, 250)
+	a.deduct("b", 201, headroom.ReasonNeverFits, 250)
+	a.admit("nothing", 0, 250)
+	a.setPlan("pro")
+	a.setPlan("pro")
+	pro.admit("b", 50, 300)
+	a.setPlan("least")
+	least.deduct("c", 1, headroom.ReasonNeverFits, 300)
+	least.deduct("d", 1, headroom.ReasonRecorded, 301, record)
+	a.setPlan("")
+	a.uses(301)
+	a.refuse("c", 1, 301)
+	w.set(monday)
+	a.admit("c", 200, 200)
+	a.setPlan("pro")
+	pro.admit("e", 100, 300)
+	pro.uses(300, total(base, 301))
+}
+
+func limitTakesEffect(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	more, less := a.on(w.catalog(300), headroom.Options{}).under("free", 300), a.on(w.catalog(100), headroom.Options{}).under("free", 100)
+	a.admit("a", 150, 150)
+	more.admit("b", 100, 250)
+	a.refuse("c", 1, 250)
+	less.refuse("c", 1, 250)
+	less.uses(250)
+	more.admit("c", 50, 300)
+	w.set(monday)
+	less.deduct("d", 101, headroom.ReasonNeverFits, 0)
+	less.admit("d", 100, 100)
+	a.admit("e", 100, 200)
+	more.admit("f", 100, 300)
+	less.uses(300, total(base, 300))
+}
+
+func planOfAllMeters(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	of := func(plan string, slots, tokens int64) headroom.Plan {
+		return headroom.Plan{Name: plan, Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: slots}, {Meter: "tokens", Name: "week", Units: tokens}}}
+	}
+	a := w.accountOn(w.catalog(1, of("small", 10, 1000), of("large", 20, 2000)), 1)
+	tokens := func(a account, limit int64) account { a.meter, a.limit = "tokens", limit; return a }
+	a.setPlan("small")
+	small := a.under("small", 10)
+	small.admit("a", 10, 10)
+	tokens(small, 1000).admit("a", 1000, 1000)
+	a.setPlan("large")
+	large := a.under("large", 20)
+	large.admit("b", 10, 20)
+	tokens(large, 2000).admit("b", 1000, 2000)
+	tokens(large, 2000).refuse("c", 1, 2000)
+	a.of(a.subject+"x").admit("b", 1, 1)
+	tokens(a.of(a.subject+"x"), headroom.Unlimited).admit("b", 1, 1)
+}
+
+func assumedAnotherPlan(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300), weekly("mini", 50)), 200)
+	// The caller's word holds while nothing is stored, and no longer.
+	a.under("pro", 300).admit("a", 210, 210, says("pro"))
+	a.refuse("b", 1, 210)
+	a.setPlan("free")
+	a.refuse("b", 1, 210, says("pro"))
+	a.setPlan("pro")
+	pro := a.under("pro", 300)
+	pro.admit("b", 10, 220)
+	pro.admit("c", 60, 280, says("mini"))
+	pro.deduct("d", 301, headroom.ReasonNeverFits, 280, says("mini"))
+	pro.fail("d", 1, headroom.ErrInvalid, says("nonesuch"))
+	pro.deduct("d", 60, headroom.ReasonRecorded, 340, says("mini"), record)
+
+	// A plan that is stored between the first guess and its write.
+	for plan, limit := range map[string]int64{"pro": 300, "mini": 50} {
+		b := w.accountOn(a.catalog, 200)
+		b.admit("before", 10, 10)
+		s, slow := b.tapped(headroom.Options{})
+		s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+			if s.commits.Load() == 1 {
+				b.setPlan(plan)
+			}
+			return to.Commit(ctx, c)
+		}
+		slow = slow.under(plan, limit)
+		if plan == "pro" {
+			slow.admit("x", 100, 110)
+		} else {
+			slow.deduct("x", 100, headroom.ReasonNeverFits, 10)
+			slow.refuse("y", 41, 10)
+		}
+	}
+}
+
+func storedPlanUnknown(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	a.setPlan("pro")
+	old := a.on(w.catalog(200), headroom.Options{})
+	old.fail("a", 1, headroom.ErrInvalid)
+	r := a.request("a", 1)
+	d, err := old.engine.Preflight(t.Context(), r)
+	old.failed("preflight", r, d, err, headroom.ErrInvalid)
+	old.failed("set plan", r, d, old.engine.SetPlan(t.Context(), a.subject, "pro"), headroom.ErrInvalid)
+	a.under("pro", 300).uses(0)
+	old.setPlan("")
+	old.admit("a", 1, 1)
+}
+
+func limitAdded(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("a", 150, 150)
+	both, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: 200}, {Meter: meter, Name: "burst", Units: 20}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := a.on(both, headroom.Options{})
+	for _, c := range []struct {
+		id      string
+		cost    int64
+		allowed bool
+		limit   string
+		used    int64
+	}{{"b", 21, false, "burst", 0}, {"b", 15, true, "burst", 15}, {"c", 6, false, "burst", 15}, {"c", 5, true, "burst", 20}} {
+		d, err := b.engine.Deduct(t.Context(), b.request(c.id, c.cost))
+		if err != nil || d.Allowed != c.allowed || d.LimitName != c.limit || d.Used != c.used {
+			t.Errorf("%s of %d: %s, %v", c.id, c.cost, text(d), err)
+		}
+	}
+	// An engine that does not know of the added limit goes on, and is not in its way.
+	a.admit("d", 30, 200)
+	a.uses(200)
+}
+
+func loweredInBetween(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	a.setPlan("pro")
+	pro := a.under("pro", 300)
+	pro.admit("a", 150, 150)
+	pro.preflight("b", 100, headroom.ReasonAdmitted, 150)
+	a.setPlan("free")
+	a.refuse("b", 100, 150, says("pro"))
+	a.admit("c", 50, 200, says("pro"))
+	a.uses(200)
+}

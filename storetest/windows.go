@@ -1,0 +1,385 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// windows holds rules 6 to 8: how time passes.
+var windows = []rule{
+	{"6 windows never go back", neverGoBack},
+	{"6 a host that is behind opens no window", hostBehindOpensNone},
+	{"7 a window of the future is brought back", futureIsBroughtBack},
+	{"7 several windows of the future are brought back together", severalAreBroughtBack},
+	{"7 the present window's total may be far back in history", totalFarBack},
+	{"7 five minutes are no fault", fiveMinutes},
+	{"7 ids of a window that was brought back are remembered", idsOfTheFuture},
+	{"7 a clock that falls behind is an error until it is accepted", distrustedClock},
+	{"8 the last 52 totals are kept", lastTotals},
+	{"8 rollover is part of the write", rollover},
+	{"case 19 a used-up subject asks every second over the boundary", everySecond},
+	{"case 20 clocks of two writers differ by 2 s around Monday", clocksDiffer},
+	{"case 21 one clock a year ahead, another three days behind", badClocks},
+	{"case 22 Sunday 23:59:59 then Monday 00:00:01", sundayMonday},
+	{"case 23 weeks around the turn of a year", turnsOfYears},
+	{"case 24 hosts in New York and Tokyo", hostZones},
+}
+
+func neverGoBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("last", 100, 100)
+	w.set(monday.Add(time.Minute))
+	a.admit("this", 20, 20)
+	w.set(monday.Add(-4 * time.Minute))
+	a.in(monday).admit("late", 30, 50)
+	a.in(monday).refuse("later", 151, 50)
+	a.in(monday).uses(50, total(base, 100))
+	w.set(monday.Add(2 * time.Minute))
+	a.admit("on time", 150, 200)
+	a.uses(200, total(base, 100))
+}
+
+func hostBehindOpensNone(t *testing.T, h Harness) {
+	if h.HostClock {
+		t.Skip("the store has no clock but the host's")
+	}
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(monday.Add(day))
+	a.admit("this", 20, 20)
+	behind := a.by(base.Add(-week))
+	behind.admit("late", 30, 50)
+	behind.refuse("more", 151, 50)
+	behind.admit("rest", 150, 200)
+	a.uses(200)
+
+	nobody := w.account(200)
+	nobody.by(base.Add(-week)).admit("first", 1, 1)
+	nobody.by(base.Add(year)).admit("second", 1, 2)
+	nobody.uses(2)
+}
+
+func futureIsBroughtBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("now", 190, 190)
+	w.set(base.Add(year))
+	a.admit("ahead", 5, 5)
+	a.uses(5, total(base, 190))
+	w.back(base.Add(time.Hour))
+	a.uses(195)
+	a.preflight("", 5, headroom.ReasonAdmitted, 195)
+	a.preflight("", 6, headroom.ReasonOverLimit, 195)
+	a.refuse("much", 6, 195)
+	a.admit("rest", 5, 200)
+	a.uses(200)
+	a.refuse("more", 1, 200)
+	w.set(monday)
+	a.admit("next", 200, 200)
+	a.uses(200, total(base, 200))
+
+	// The same where nothing was used before, and where the cost is nothing.
+	b := w.account(200)
+	w.set(base.Add(year))
+	b.admit("ahead", 5, 5)
+	w.back(base)
+	b.uses(5)
+	b.admit("nothing", 0, 5)
+	b.uses(5)
+	b.refuse("much", 196, 5)
+	b.deduct("all", 200, headroom.ReasonRecorded, 205, record)
+	b.uses(205)
+}
+
+func severalAreBroughtBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(base.Add(-week))
+	a.admit("before", 7, 7)
+	w.set(base)
+	a.admit("now", 100, 100)
+	for i := range int64(4) {
+		w.set(base.Add(year + time.Duration(i)*week))
+		a.admit(id(i), 10+i, 10+i)
+	}
+	w.back(base)
+	a.uses(146, total(base.Add(-week), 7))
+	a.refuse("much", 55, 146)
+	a.admit("rest", 54, 200)
+	a.uses(200, total(base.Add(-week), 7))
+	for i := range int64(4) {
+		a.in(base.Add(year+time.Duration(i)*week)).replay(id(i), 10+i, 200)
+	}
+	w.set(monday)
+	a.admit("next", 1, 1)
+	a.uses(1, total(base, 200), total(base.Add(-week), 7))
+}
+
+func totalFarBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(1000)
+	var past []headroom.WindowTotal
+	for i := int64(13); i > 0; i-- {
+		then := base.Add(-time.Duration(i) * week)
+		w.set(then)
+		a.admit("past "+id(i), i, i)
+		past = append([]headroom.WindowTotal{total(then, i)}, past...)
+	}
+	w.set(base)
+	a.admit("now", 100, 100)
+	for i := range int64(14) {
+		w.set(base.Add(time.Duration(i+1) * week))
+		a.admit(id(i), 10, 10)
+	}
+	w.back(base)
+	a.preflight("", 761, headroom.ReasonOverLimit, 240)
+	a.refuse("much", 761, 240)
+	a.admit("rest", 760, 1000)
+	a.uses(1000, past...)
+	w.set(monday)
+	a.admit("next", 1, 1)
+	a.uses(1, append([]headroom.WindowTotal{total(base, 1000)}, past...)...)
+}
+
+func fiveMinutes(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(monday)
+	a.admit("this", 20, 20)
+	w.back(monday.Add(-headroom.ClockTolerance))
+	a.in(monday).admit("a little early", 30, 50)
+	w.back(monday.Add(-headroom.ClockTolerance - time.Second))
+	a.in(base).admit("too early", 40, 90)
+	a.in(base).uses(90)
+	w.set(monday)
+	a.admit("next", 1, 1)
+	a.uses(1, total(base, 90))
+}
+
+func idsOfTheFuture(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("now", 10, 10)
+	ahead := base.Add(year)
+	w.set(ahead)
+	a.admit("ahead", 20, 20)
+	w.back(base)
+	a.replay("now", 10, 30)
+	a.in(ahead).replay("ahead", 20, 30)
+	a.admit("after", 30, 60)
+	a.replay("now", 10, 60)
+	a.in(ahead).replay("ahead", 20, 60)
+	a.replay("after", 30, 60)
+	a.fail("ahead", 21, headroom.ErrConflict)
+	// Ids that are used while the clock is behind the ids' own age are remembered for the horizon too.
+	w.set(base.Add(horizon - time.Second))
+	if _, err := a.engine.Deduct(t.Context(), a.request("other", 1)); err != nil {
+		t.Fatal(err)
+	}
+	a.in(base).replay("after", 30, 1)
+}
+
+func distrustedClock(t *testing.T, h Harness) {
+	if !h.HostClock {
+		t.Skip("the store has a clock of its own")
+	}
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("now", 100, 100)
+	w.set(base.Add(-headroom.ClockTolerance))
+	a.admit("a little late", 10, 110)
+	w.set(base.Add(-headroom.ClockTolerance - time.Second))
+	r := a.request("x", 1)
+	for call, ask := range map[string]func(context.Context, headroom.Request) (headroom.Decision, error){"deduct": a.engine.Deduct, "preflight": a.engine.Preflight} {
+		d, err := ask(t.Context(), r)
+		a.failed(call, r, d, err, headroom.ErrClock)
+		if !strings.Contains(err.Error(), "headroom clock accept") {
+			t.Errorf("%s: the error does not name the remedy: %v", call, err)
+		}
+	}
+	// A time that the caller gives takes the place of all clocks.
+	a.admit("given", 10, 120, at(base))
+	nobody := w.account(200)
+	nobody.fail("x", 1, headroom.ErrClock)
+	w.set(base)
+	a.admit("on time", 10, 130)
+
+	w.set(base.Add(year))
+	a.admit("ahead", 10, 10)
+	w.set(base)
+	a.fail("x", 1, headroom.ErrClock)
+	if err := h.Accept(t.Context(), w.store); err != nil {
+		t.Fatal(err)
+	}
+	a.admit("x", 1, 141)
+	w.set(base.Add(-day))
+	if _, err := a.engine.Deduct(t.Context(), a.request("y", 1)); !errors.Is(err, headroom.ErrClock) {
+		t.Errorf("the clock fell back again after it was accepted: %v, want %s", err, headroom.CodeClock)
+	}
+}
+
+func lastTotals(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	var all []headroom.WindowTotal
+	for i := range int64(60) {
+		then := base.Add(time.Duration(i) * week)
+		w.set(then)
+		a.admit(id(i), 100+i, 100+i)
+		all = append([]headroom.WindowTotal{total(then, 100+i)}, all...)
+	}
+	a.uses(159, all[1:1+headroom.HistoryWindows]...)
+	w.set(base.Add(60 * week))
+	a.uses(0, all[:headroom.HistoryWindows]...)
+}
+
+func rollover(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("a", 100, 100)
+	w.set(monday)
+	a.uses(0, total(base, 100))
+	a.preflight("", 200, headroom.ReasonAdmitted, 0)
+	a.uses(0, total(base, 100))
+	// A window of which nothing was charged is none of history.
+	a.admit("nothing", 0, 0)
+	a.uses(0, total(base, 100))
+	w.set(monday.Add(5 * week))
+	a.admit("b", 50, 50)
+	a.uses(50, total(base, 100))
+	w.set(monday.Add(6 * week))
+	a.admit("c", 25, 25)
+	a.uses(25, total(monday.Add(5*week), 50), total(base, 100))
+}
+
+func everySecond(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(monday.Add(-time.Minute))
+	a.admit("all", 200, 200)
+	before := a.stored()
+	s, asks := a.tapped(headroom.Options{})
+	for i := int64(-10); i < 10; i++ {
+		w.set(monday.Add(time.Duration(i) * time.Second))
+		switch {
+		case i < 0:
+			asks.refuse(id(i), 60, 200)
+		case i < 3:
+			asks.admit(id(i), 60, 60*(i+1))
+		default:
+			asks.refuse(id(i), 60, 180)
+		}
+		if i == -1 {
+			if after := a.stored(); after != before {
+				t.Errorf("the refused ones changed\n%sto\n%s", before, after)
+			}
+		}
+	}
+	if s.applied.Load() != 3 {
+		t.Errorf("%d changes were applied, want 3", s.applied.Load())
+	}
+	a.uses(180, total(base, 200))
+}
+
+func clocksDiffer(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(monday.Add(-time.Minute))
+	a.admit("sunday", 150, 150)
+	// Two writers take turns, the second's clock 2 s behind; the week turns with the first of the first writer's that is of Monday.
+	used := int64(150)
+	for i := int64(-4); i < 4; i++ {
+		at := monday.Add(time.Duration(i) * time.Second)
+		if i == 0 {
+			used = 0
+		}
+		in := a.in(at)
+		w.set(at)
+		used += 10
+		in.admit("first "+id(i), 10, used)
+		used++
+		if h.HostClock {
+			w.set(at.Add(-2 * time.Second))
+			in.admit("second "+id(i), 1, used)
+		} else {
+			in.by(at.Add(-2*time.Second)).admit("second "+id(i), 1, used)
+		}
+	}
+	w.set(monday.Add(time.Minute))
+	a.uses(44, total(base, 194))
+}
+
+func badClocks(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("before", 190, 190)
+	if h.HostClock {
+		w.set(base.Add(year))
+		a.admit("ahead", 5, 5)
+		w.set(base.Add(-3 * day))
+		a.fail("behind", 0, headroom.ErrClock)
+		w.set(base)
+		a.fail("now", 1, headroom.ErrClock)
+		w.back(base)
+	} else {
+		a.by(base.Add(year)).admit("ahead", 5, 195)
+		a.by(base.Add(-3*day)).admit("behind", 0, 195)
+		a.by(base.Add(-3*day)).refuse("behind too", 6, 195)
+	}
+	a.uses(195)
+	a.refuse("much", 6, 195)
+	a.admit("rest", 5, 200)
+	a.uses(200)
+	w.set(monday)
+	a.admit("next", 200, 200)
+	a.uses(200, total(base, 200))
+}
+
+func sundayMonday(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(monday.Add(-time.Second))
+	a.admit("sunday", 180, 180)
+	w.set(monday.Add(time.Second))
+	a.admit("monday", 30, 30)
+	a.uses(30, total(base, 180))
+}
+
+func turnsOfYears(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	for _, c := range []struct{ date, key string }{
+		{"2005-01-02", "2004-W53"}, {"2008-12-29", "2009-W01"}, {"2012-01-01", "2011-W52"}, {"2016-01-01", "2015-W53"},
+		{"2018-12-31", "2019-W01"}, {"2021-01-03", "2020-W53"}, {"2024-12-30", "2025-W01"}, {"2027-01-03", "2026-W53"},
+	} {
+		now, err := time.Parse(time.DateOnly, c.date)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := a.engine.Deduct(t.Context(), a.request(c.date, 10, at(now.Add(12*time.Hour))))
+		if err != nil || !d.Allowed || d.Used != 10 || d.Window.Key != c.key || d.Window.End.Sub(d.Window.Start) != week {
+			t.Errorf("%s: %s, %v: want 10 used in %s", c.date, text(d), err, c.key)
+		}
+	}
+}
+
+func hostZones(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, offset := range map[string]int{"America/New_York": -4, "Asia/Tokyo": 9} {
+		a := w.account(200)
+		zone := time.FixedZone(name, offset*3600)
+		w.back(monday.Add(-time.Second).In(zone))
+		a.in(base).admit("sunday", 200, 200)
+		w.set(monday.In(zone))
+		a.in(monday).admit("monday", 10, 10)
+		a.in(monday).uses(10, total(base, 200))
+		a.in(base).replay("sunday", 200, 10, began(monday.Add(-time.Second).In(zone)))
+		a.in(monday).admit("given", 10, 20, at(monday.Add(time.Hour).In(zone)))
+	}
+}
