@@ -310,6 +310,7 @@ func TestAJobThatTurnsTheWeek(t *testing.T) {
 func TestWhatCannotBePriced(t *testing.T) {
 	for _, c := range []struct{ body, reason string }{
 		{body("a", "alice", "velvet", 900), "unknown class"},
+		{body("a", "alice", strings.Repeat("velvet", 20000), 900), "unknown class"},
 		{body("a", "alice", "neural", -1), "a duration of -1 seconds"},
 		{body("a", "alice", "neural", 1e300), "a duration of 1e+300 seconds"},
 		{`{"jobId":"a","userId":"alice","voiceQuality":"neural"}`, "a duration of -1 seconds"},
@@ -321,8 +322,8 @@ func TestWhatCannotBePriced(t *testing.T) {
 			t.Fatal(failed)
 		}
 		w.want("a", Failed, "", 0, 30)
-		if j, _, _ := w.jobs.Get(context.Background(), "a"); !strings.HasPrefix(j.Reason, c.reason) {
-			t.Error(j.Reason)
+		if j, _, _ := w.jobs.Get(context.Background(), "a"); !strings.HasPrefix(j.Reason, c.reason) || len(j.Reason)+len(j.Class) > 3000 {
+			t.Errorf("%+v", j)
 		}
 	}
 }

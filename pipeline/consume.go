@@ -151,7 +151,8 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job) (Job, headroom.D
 	switch {
 	case errors.Is(err, headroom.ErrInvalid), errors.Is(err, headroom.ErrTooOld):
 		// The job is known by name, and no repeat will be better: its record says what is wrong.
-		j.Status, j.Decision, j.Reason, j.FinishedAt = Failed, code(err), err.Error(), p.now()
+		j.Status, j.Decision, j.Reason, j.FinishedAt = Failed, code(err), clip(err.Error()), p.now()
+		j.Class = clip(j.Class) // it may be as long as a message
 		return j, d, nil
 	case err != nil:
 		return j, d, err
