@@ -171,13 +171,17 @@ func because(x Execution) string {
 	if text == "" && x.Status != "FAILED" {
 		text = x.Status
 	}
-	if x.Cause != "" {
-		if text != "" {
-			text += ": "
-		}
-		text += x.Cause
+	cause := x.Cause
+	var lambdas struct {
+		Message string `json:"errorMessage"` // of the function's error, whose JSON is the cause
 	}
-	return clip(text)
+	if json.Unmarshal([]byte(cause), &lambdas) == nil && lambdas.Message != "" {
+		cause = lambdas.Message
+	}
+	if text != "" && cause != "" {
+		text += ": "
+	}
+	return clip(text + cause)
 }
 
 // clip keeps a text short enough for a record.

@@ -67,7 +67,7 @@ func TestEventsOfTheStateMachine(t *testing.T) {
 	}{
 		{"last-step-succeeded.json", Succeeded, Charged, 28, 0, ""},
 		{"last-step-of-the-seed.json", Succeeded, Charged, 30, 0, ""},
-		{"last-step-failed.json", Failed, "", 0, 0, "States.Timeout"},
+		{"last-step-failed.json", Failed, "", 0, 0, "NoVoice: no such voice"},
 		{"status-succeeded.json", Succeeded, Charged, 28, 0, ""},
 		{"status-failed.json", Failed, "", 0, 0, "Synthesis.Throttled: the voice service refused"},
 		{"status-timed-out.json", Failed, "", 0, 0, "TIMED_OUT"},
