@@ -95,7 +95,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
 	for text, want := range map[string]string{
 		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, plans, prices`,
-		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want meter, name, units, window`,
+		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, meter, mode, name, thresholds, units, window`,
 		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
 		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
 		plan + "        units: 0200\n":                                "6:16: 0200: want a whole number in plain digits",
