@@ -125,7 +125,7 @@ func contentionIsAnError(t *testing.T, h Harness) {
 	s, slow := a.tapped(headroom.Options{})
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		// Whatever is tried, others are faster.
-		v, err := to.Load(ctx, headroom.Query{Key: c.Key, Operation: c.Operation})
+		v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: ids(c)})
 		return v, false, err
 	}
 	slow.fail("loser", 1, headroom.ErrContended)

@@ -217,7 +217,7 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 		return headroom.Usage{}, headroom.CodeInvalid
 	}
 	plan, limit := o.plan(key, "")
-	l := headroom.LimitUsage{Name: "week", Window: weekOf(turned.monday), Used: turned.used, Limit: limit}
+	l := headroom.LimitUsage{LimitState: headroom.LimitState{Name: "week", Window: weekOf(turned.monday), Used: turned.used, Limit: limit}}
 	if l.Used < limit {
 		l.Remaining = limit - l.Used
 	}
