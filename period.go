@@ -167,6 +167,14 @@ func parseReading(text string) (time.Time, error) {
 	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
 }
 
+// Location is the time zone by whose clock the windows are cut.
+func (p Period) Location() *time.Location {
+	if p.zone.location == nil {
+		return time.UTC
+	}
+	return p.zone.location
+}
+
 // String returns the text that ParsePeriod reads, in its shortest form.
 func (p Period) String() string {
 	text := calendar[p.kind].name
