@@ -99,7 +99,7 @@ Exit status: 0 allowed or done, 1 refused, 2 error. An error is one line on stde
 	flags.StringVar(&a.config, "config", "", "plans, prices and more, see \"headroom plans check --help\" (default: $HEADROOM_CONFIG, else the built-in plan: 200 slots a week)")
 	flags.BoolVar(&a.json, "json", false, "answer in JSON, one object a line")
 
-	root.AddCommand(a.preflightCommand(), a.deductCommand(), a.usageCommand(), a.plansCommand(),
+	root.AddCommand(a.preflightCommand(), a.deductCommand(), a.usageCommand(), a.historyCommand(), a.explainCommand(), a.plansCommand(),
 		a.holdCommand(), a.settleCommand(), a.releaseCommand(), a.extendCommand(), a.refundCommand(), a.grantCommand(),
 		a.weekCommand(), a.costCommand(), a.replayCommand(), a.clockCommand(), a.tablesCommand())
 	return root

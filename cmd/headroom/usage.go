@@ -74,20 +74,24 @@ type jsonTotal struct {
 	Units  *int64     `json:"units"` // null: not known
 }
 
+func totalsJSON(l headroom.LimitUsage) []jsonTotal {
+	history := []jsonTotal{}
+	for _, t := range l.History {
+		total := jsonTotal{Window: windowJSON(t.Window)}
+		if !t.Unknown {
+			total.Units = &t.Units
+		}
+		history = append(history, total)
+	}
+	return history
+}
+
 func usageJSON(u headroom.Usage) any {
 	limits := []jsonLimitUsage{}
 	for _, l := range u.Limits {
-		history := []jsonTotal{}
-		for _, t := range l.History {
-			total := jsonTotal{Window: windowJSON(t.Window)}
-			if !t.Unknown {
-				total.Units = &t.Units
-			}
-			history = append(history, total)
-		}
 		limits = append(limits, jsonLimitUsage{
 			Name: l.Name, Mode: l.Mode.String(), Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
-			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: history,
+			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: totalsJSON(l),
 		})
 	}
 	return map[string]any{
