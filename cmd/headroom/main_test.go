@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -155,6 +156,25 @@ func TestAnInterruptStopsCleanly(t *testing.T) {
 	}
 	if out := stdout.String(); !strings.HasPrefix(out, `{"rows":`) || !strings.Contains(out, `{"error":{"code":"interrupted","message":"interrupted`) {
 		t.Errorf("stdout %q", out)
+	}
+}
+
+// TestTheKeysInTheHelpAreRight reads the configuration that the help of plans check shows: it is the one that holds without a file.
+func TestTheKeysInTheHelpAreRight(t *testing.T) {
+	_, help, _ := on(t, "memory:", time.Now(), "plans", "check", "--help")
+	_, shown, found := strings.Cut(help, "left out:\n\n")
+	shown, _, ended := strings.Cut(shown, "\n\n")
+	if !found || !ended {
+		t.Fatalf("no configuration in\n%s", help)
+	}
+	file := filepath.Join(t.TempDir(), "headroom.yaml")
+	if err := os.WriteFile(file, []byte(shown), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, got, errs := on(t, "memory:", time.Now(), "plans", "check", file)
+	_, want, _ := on(t, "memory:", time.Now(), "plans", "check")
+	if got != want || errs != "" {
+		t.Errorf("the configuration shown is\n%s\nthe built-in one is\n%s\n%s", got, want, errs)
 	}
 }
 
