@@ -53,7 +53,7 @@ type Catalog struct {
 // Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
 // Two plans that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
-	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: maps.Clone(prices), counters: map[string][]Limit{}}
+	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}}
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 				return nil, err
 			}
 		}
-		c.plans[p.Name] = Plan{Name: p.Name, Limits: slices.Clone(p.Limits)}
+		c.plans[p.Name] = p.clone()
 	}
 	if _, ok := c.plans[fallback]; !ok {
 		return nil, invalid("the default plan %q is not among the plans", fallback)
@@ -87,6 +87,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 		if err := p.validate(meter); err != nil {
 			return nil, err
 		}
+		c.prices[meter] = p.clone()
 	}
 	return c, nil
 }
@@ -118,7 +119,11 @@ func Lumcast() *Catalog {
 
 // Plans returns all plans, sorted by name.
 func (c *Catalog) Plans() []Plan {
-	return slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	plans := slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	for i := range plans {
+		plans[i] = plans[i].clone()
+	}
+	return plans
 }
 
 // Default returns the name of the plan of a subject that has no other.
@@ -130,14 +135,13 @@ func (c *Catalog) Prices(meter string) (Prices, error) {
 	if !ok {
 		return Prices{}, invalid("meter %q has no price list", meter)
 	}
-	return p, nil
+	return p.clone(), nil
 }
 
 // WithUnits returns the catalog with every limit of the meter set to units in every plan: what a trial run of another limit needs.
 func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	plans := c.Plans()
 	for i := range plans {
-		plans[i].Limits = slices.Clone(plans[i].Limits)
 		for j := range plans[i].Limits {
 			if plans[i].Limits[j].Meter == meter {
 				plans[i].Limits[j].Units = units
@@ -197,6 +201,11 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 func (c *Catalog) counts(name string) bool {
 	slash := strings.LastIndexByte(name, '/')
 	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
+}
+
+func (p Plan) clone() Plan {
+	p.Limits = slices.Clone(p.Limits)
+	return p
 }
 
 func (l Limit) validate(plan string) error {

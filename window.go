@@ -60,7 +60,7 @@ func ISOWeek(t time.Time) Window { return Period{}.At(t) }
 // ParseISOWeek returns the week in UTC that a key of the form "2026-W22" names.
 func ParseISOWeek(key string) (Window, error) {
 	var year, week int
-	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil {
+	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil && year > 0 {
 		// 4 January always lies in week 1.
 		w := ISOWeek(time.Date(year, time.January, 4+7*(week-1), 0, 0, 0, 0, time.UTC))
 		if w.Key == key {

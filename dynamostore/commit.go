@@ -16,24 +16,32 @@ const formTries = 12
 // Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger. What else is true the failed condition tells, and the write is built again for the item as it is.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
-	for range formTries {
+	for try := range formTries {
 		e := s.opts.build(c, seen)
-		attrs, now, err := s.update(ctx, c.Key.Subject, e)
+		attrs, got, err := s.update(ctx, c.Key.Subject, e)
 		if err == nil {
-			after, err := s.opts.decode(attrs, c.Key)
+			after, err := s.opts.decode(attrs, c.Key, got.now)
 			if err != nil {
 				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the item was written but does not read")
 			}
-			s.tidy(ctx, after, now, c)
-			v, err := after.view("", orNow(c.Now, now))
+			s.tidy(ctx, after, got.now, c)
+			v, err := after.view("", orNow(c.Now, got.now))
 			return v, true, err
 		}
-		if seen, now, err = s.found(ctx, c, now, err); err != nil {
+		var failed *types.ConditionalCheckFailedException
+		if !errors.As(err, &failed) {
 			return headroom.View{}, false, err
 		}
+		var now time.Time
+		if seen, now, err = s.found(ctx, c, got.now, failed, try); err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
 		v, err := seen.view(c.Operation, orNow(c.Now, now))
-		if err != nil || !c.Holds(v) {
-			return v, false, err
+		if err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
+		if !c.Holds(v) {
+			return v, false, nil
 		}
 		if seen.needsAdopting() {
 			if err := s.adopt(ctx, &seen, c.Rotate); err != nil {
@@ -49,19 +57,14 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
 }
 
-// found returns the item that a failed condition was checked against, with what the ledger adds to it. now is the time of the answer that failed.
-func (s *Store) found(ctx context.Context, c headroom.Change, now time.Time, failed error) (item, time.Time, error) {
-	var condition *types.ConditionalCheckFailedException
-	if !errors.As(failed, &condition) {
-		return item{}, now, failed
-	}
-	var it item
-	var err error
-	if condition.Item != nil {
+// found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so.
+func (s *Store) found(ctx context.Context, c headroom.Change, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
+	if failed.Item != nil {
 		s.sendsOld.Store(true)
 	}
-	if s.sendsOld.Load() {
-		it, err = s.opts.decode(condition.Item, c.Key)
+	// An engine that sends the item and sends none says that there is none. If that does not help, it is looked at.
+	if now = engines; failed.Item != nil || s.sendsOld.Load() && try == 0 {
+		it, err = s.opts.decode(failed.Item, c.Key, now)
 	} else {
 		it, now, err = s.get(ctx, c.Key, true)
 	}
@@ -98,6 +101,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		e.absent(e.name(o.field(meter, "OpsBefore"), id))
 	} else {
 		e.absent(field("Format"))
+		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
 		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
@@ -138,23 +142,28 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	default:
 		e.absent(span)
 	}
-	if step.Opens() {
+	past := names.past
+	switch {
+	case step.From.IsZero():
 		e.set(count, num(step.Add))
-		past := e.name(names.past)
-		if step.From.IsZero() {
-			e.setTo(past, "if_not_exists("+past+", "+e.value(&types.AttributeValueMemberM{})+")")
+		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
+	case step.Opens() && seen.uncounted[step.Limit]:
+		e.absent(count)
+		e.set(count, num(step.Add))
+	case step.Opens():
+		e.setTo(e.name(past, unix(step.From.Start)), count)
+		e.set(count, num(step.Add))
+	default:
+		if seen.uncounted[step.Limit] {
+			e.absent(count)
 		} else {
-			// A total that is marked as unknown stays so.
-			closed := e.name(names.past, unix(step.From.Start))
-			e.setTo(closed, "if_not_exists("+closed+", "+count+")")
+			e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 		}
-	} else {
-		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 		add := step.Add
 		for _, f := range step.Fold {
 			add += f.Units
 			if seen.holdsTotal(step.Limit, f.Start) {
-				at := e.name(names.past, unix(f.Start))
+				at := e.name(past, unix(f.Start))
 				e.equal(at, num(f.Units))
 				e.remove(at)
 			}
@@ -175,12 +184,7 @@ func (it item) holdsTotal(limit string, start time.Time) bool {
 	if it.past == nil {
 		return true
 	}
-	for _, t := range it.past[limit] {
-		if t.Start.Equal(start) {
-			return true
-		}
-	}
-	return false
+	return it.past[limit].attrs[unix(start)] != nil
 }
 
 // needsAdopting reports whether another writer, that knows only the window and the count, has made the item or turned its window.
@@ -205,14 +209,12 @@ func (s *Store) adopt(ctx context.Context, it *item, epoch time.Time) error {
 	}
 	for limit, counter := range it.state.Counters {
 		names := s.opts.counter(meter, limit)
-		known, turned := it.turned[limit]
+		t, turned := it.turned[limit]
 		switch {
-		case turned && !known.IsZero():
-			e.equal(e.name(names.span), str(spanText(known)))
-			e.set(e.name(names.past, unix(known.Start)), str(unknownTotal))
-			if counter.Window.Start.Before(known.Start) {
-				// The other writer turned the window back: its earlier total is lost too.
-				e.set(e.name(names.past, unix(counter.Window.Start)), str(unknownTotal))
+		case turned && !t.known.IsZero():
+			e.equal(e.name(names.span), str(spanText(t.known)))
+			for _, start := range t.lost {
+				e.set(e.name(names.past, unknownPast+unix(start)), &types.AttributeValueMemberBOOL{Value: true})
 			}
 		case turned || !it.formatted:
 			e.absent(e.name(names.span))

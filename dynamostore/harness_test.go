@@ -12,37 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
 	"github.com/lumcast/headroom/internal/enginetest"
-	"github.com/lumcast/headroom/storetest"
 )
 
 // each runs a test on every engine.
 func each(t *testing.T, test func(t *testing.T, engine string)) {
 	for _, engine := range enginetest.Names() {
 		t.Run(engine, func(t *testing.T) { test(t, engine) })
-	}
-}
-
-func TestConformance(t *testing.T) {
-	each(t, func(t *testing.T, engine string) { storetest.Run(t, harness(engine)) })
-}
-
-func TestConcurrent(t *testing.T) {
-	each(t, func(t *testing.T, engine string) { storetest.Concurrent(t, harness(engine)) })
-}
-
-func TestModel(t *testing.T) {
-	each(t, func(t *testing.T, engine string) { storetest.Model(t, harness(engine)) })
-}
-
-func harness(engine string) storetest.Harness {
-	return storetest.Harness{
-		Checks: 10,
-		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
-			return open(tb, client(tb, engine, &dated{clock: clock}), dynamostore.Options{})
-		},
 	}
 }
 

@@ -29,6 +29,12 @@ const (
 	statusError   = 2
 )
 
+// Codes of errors that are of this program rather than of the library.
+const (
+	codeInterrupted headroom.Code = "interrupted" // by a signal, before the work was done
+	codeFailed      headroom.Code = "failed"      // for another reason, which the message gives
+)
+
 // errRefused ends a verb whose answer, already printed, is no.
 var errRefused = errors.New("refused")
 
@@ -114,7 +120,7 @@ func (a *app) report(err error) int {
 	if err == errRefused {
 		return statusRefused
 	}
-	code := headroom.CodeInvalid
+	code := codeFailed
 	var failure *headroom.Error
 	if errors.As(err, &failure) {
 		code = failure.Code

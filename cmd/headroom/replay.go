@@ -78,9 +78,9 @@ func (a *app) replay(ctx context.Context, path string, f replayFlags) (err error
 		a.printReplay(sum, took, f)
 		switch {
 		case errors.Is(err, context.Canceled):
-			return fmt.Errorf("interrupted after %s rows: what is charged stays charged, and a replay from the start is safe", thousands(sum.Rows))
+			return headroom.Errorf(codeInterrupted, nil, "interrupted after %s: what is charged stays charged, and a replay from the start is safe", count(sum.Rows, "row"))
 		case err != nil:
-			return fmt.Errorf("stopped after %s rows; a replay from the start is safe: %w", thousands(sum.Rows), err)
+			return fmt.Errorf("stopped after %s; a replay from the start is safe: %w", count(sum.Rows, "row"), err)
 		}
 		return nil
 	})

@@ -1,0 +1,31 @@
+package dynamostore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	each(t, func(t *testing.T, engine string) { storetest.Run(t, harness(engine)) })
+}
+
+func TestConcurrent(t *testing.T) {
+	each(t, func(t *testing.T, engine string) { storetest.Concurrent(t, harness(engine)) })
+}
+
+func TestModel(t *testing.T) {
+	each(t, func(t *testing.T, engine string) { storetest.Model(t, harness(engine)) })
+}
+
+func harness(engine string) storetest.Harness {
+	return storetest.Harness{
+		Checks: 10,
+		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
+			return open(tb, client(tb, engine, &dated{clock: clock}), dynamostore.Options{})
+		},
+	}
+}
