@@ -106,10 +106,10 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	if err != nil {
 		return headroom.View{}, err
 	}
-	if err := s.complete(ctx, &it, q.Operation, q.History, !q.Weak); err != nil {
+	if err := s.complete(ctx, &it, q.IDs, q.History, !q.Weak); err != nil {
 		return headroom.View{}, err
 	}
-	return it.view(q.Operation, orNow(q.Now, engines))
+	return it.view(q.IDs, orNow(q.Now, engines))
 }
 
 // SetPlan implements headroom.Store.
@@ -249,7 +249,7 @@ func (o Options) distinct() error {
 	}
 	for name := range seen {
 		ours := slices.Contains(fields, strings.TrimPrefix(name, n.Prefix))
-		for _, more := range []string{"/", "Span:", "Count:", "Past:"} { // of other meters and limits
+		for _, more := range []string{"/", "Span:", "Count:", "Past:", "Carried:"} { // of other meters and limits
 			ours = ours || strings.HasPrefix(name, n.Prefix+more)
 		}
 		if ours && strings.HasPrefix(name, n.Prefix) {

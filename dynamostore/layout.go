@@ -20,8 +20,11 @@ import (
 //	quotaCount       N  units charged in it
 //	quotaSpan        S  the same window as Headroom knows it, "2026-W22/1779667200/1780272000": key, start, end in Unix seconds.
 //	                    Where it does not agree with quotaWeek, a writer that knows only quotaWeek and quotaCount has turned the window.
-//	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; "more" if the ledger holds older ones
-//	quotaOps         M  the young generation of operation ids: the charge by the id, see idName and headroom.Charge
+//	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; by "!" and the start, that it was corrected and does not move; under "more" how often older ones were moved to the ledger
+//	quotaCarried     N  what the window may use beside its own units; missing if nothing
+//	quotaHolds       M  holds that were neither settled nor released: the headroom.Record by the full id. quotaCount has them in it
+//	quotaGrants      M  grants, "units/used/expiry in Unix seconds" by the id
+//	quotaOps         M  the young generation of operation ids: the headroom.Record by idName
 //	quotaOpsBefore   M  the old generation
 //	quotaEpoch       N  label of the young generation, Unix seconds
 //	quotaEpochBefore N  label of the old one
@@ -30,15 +33,17 @@ import (
 //	quotaFormat      N  the version of this layout
 //
 // Of these quotaEpochBefore is missing until the ids age for the first time, quotaSpilt until some move; without quotaFormat there are none but the first four.
-// Another limit of the meter has quotaSpan:NAME, quotaCount:NAME and quotaPast:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
+// Another limit of the meter has quotaSpan:NAME, quotaCount:NAME, quotaPast:NAME and quotaCarried:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
 // NAME holds no slash or colon, so that no two of these names fall together.
 const format = 1
 
-var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past"}
+var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried"}
 
 const (
 	unknownPast = "?"
+	staysPast   = "!"
 	morePast    = "more"
+	staysMark   = " ~" // ends the text of a record that does not move to the ledger
 )
 
 // field returns the name of an attribute that a meter has once.
@@ -50,13 +55,13 @@ func (o Options) field(meter, field string) string {
 }
 
 // counterNames are the attributes of one counter. window is empty for all but the main one.
-type counterNames struct{ window, count, span, past string }
+type counterNames struct{ window, count, span, past, carried string }
 
 func (o Options) counter(meter, limit string) counterNames {
 	if meter == o.Meter && limit == o.Limit {
-		return counterNames{o.Names.Window, o.Names.Count, o.field(meter, "Span"), o.field(meter, "Past")}
+		return counterNames{o.Names.Window, o.Names.Count, o.field(meter, "Span"), o.field(meter, "Past"), o.field(meter, "Carried")}
 	}
-	return counterNames{"", o.field(meter, "Count:") + limit, o.field(meter, "Span:") + limit, o.field(meter, "Past:") + limit}
+	return counterNames{"", o.field(meter, "Count:") + limit, o.field(meter, "Span:") + limit, o.field(meter, "Past:") + limit, o.field(meter, "Carried:") + limit}
 }
 
 // idName is the name under which an operation id stands in a map or in the ledger: the id itself if it is short, else 96 bits of its SHA-256 in 17 characters, which no short id has.
@@ -103,7 +108,7 @@ type item struct {
 	past        map[string]past   // totals that the item itself holds, by limit
 	fromLedger  map[string]string // charges found in the ledger, by idName
 	size        int               // about how many bytes Headroom's attributes take,
-	idsSize     int               // and how many of them the ids of this meter
+	idsSize     int               // and how many of them the ids of this meter that can move
 }
 
 // turn is what a writer that knows only window and count did when it began a window.
@@ -130,6 +135,8 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
 	it.gen, _ = r.num(o.field(key.Meter, "Gen"))
+	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
+	it.state.Grants = r.grants(o.field(key.Meter, "Grants"))
 	o.whole(&r, it)
 
 	limits := []string{}
@@ -153,7 +160,9 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	}
 	for _, ids := range []map[string]string{it.ops, it.before} {
 		for name, charge := range ids {
-			it.idsSize += len(name) + len(charge) + 1
+			if !strings.HasSuffix(charge, staysMark) {
+				it.idsSize += len(name) + len(charge) + 1
+			}
 		}
 	}
 	return it, r.err
@@ -169,7 +178,7 @@ func (o Options) whole(r *reader, it item) {
 		}
 		return
 	}
-	needed := []string{"Ops", "OpsBefore", "Epoch", "Gen"}
+	needed := []string{"Ops", "OpsBefore", "Holds", "Grants", "Epoch", "Gen"}
 	if it.gen != 0 {
 		needed = append(needed, "Spilt")
 	}
@@ -221,7 +230,8 @@ func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time)
 		r.bad(names.count, "is below 0")
 	}
 	c.Count, it.uncounted[limit] = count, !counted
-	c.Past, c.Partial = it.past[limit].before(nil, c.Window.Start), it.past[limit].partial
+	c.Past, c.Partial = it.past[limit].before(nil, c.Window.Start), it.past[limit].moved > 0
+	c.Carried, _ = r.num(names.carried)
 	it.state.Counters[limit] = c
 }
 
@@ -251,9 +261,10 @@ func lost(known, week headroom.Window, now time.Time) []time.Time {
 
 // past is what an item holds of closed windows.
 type past struct {
-	attrs   map[string]types.AttributeValue // as it stands there
-	totals  map[int64]headroom.Total        // by start; not all may be true of the window now stored
-	partial bool                            // the ledger holds older ones
+	attrs  map[string]types.AttributeValue // as it stands there
+	totals map[int64]headroom.Total        // by start; not all may be true of the window now stored
+	stays  map[int64]bool                  // totals that do not move to the ledger, by start
+	moved  int64                           // how often older ones were moved to the ledger
 }
 
 // lost marks a total as unknown.
@@ -280,17 +291,21 @@ func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
 }
 
 // view is what the item tells the engine.
-func (it item) view(operation string, now time.Time) (headroom.View, error) {
-	v := headroom.View{State: it.state, Now: now}
-	if operation == "" {
-		return v, nil
-	}
-	name := idName(operation)
-	for _, known := range []map[string]string{it.ops, it.before, it.fromLedger} {
-		if text, ok := known[name]; ok {
-			charge, err := headroom.ParseCharge(text)
-			v.Charge = &charge
-			return v, err
+func (it item) view(ids []string, now time.Time) (headroom.View, error) {
+	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now}
+	for _, id := range ids {
+		if hold, ok := it.state.Holds[id]; ok {
+			v.Records[id] = hold
+			continue
+		}
+		for _, known := range []map[string]string{it.fromLedger, it.before, it.ops} {
+			if text, ok := known[idName(id)]; ok {
+				record, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+				if err != nil {
+					return v, err
+				}
+				v.Records[id] = record
+			}
 		}
 	}
 	return v, nil
@@ -364,11 +379,61 @@ func (r *reader) charges(name string) map[string]string {
 	return charges
 }
 
+func (r *reader) holds(name string) map[string]headroom.Record {
+	holds := map[string]headroom.Record{}
+	for id, text := range r.charges(name) {
+		hold, err := headroom.ParseRecord(text)
+		if err != nil || hold.Kind != headroom.KindHold {
+			r.bad(name, "holds something that is no hold")
+		}
+		holds[id] = hold
+	}
+	return holds
+}
+
+func (r *reader) grants(name string) map[string]headroom.Grant {
+	grants := map[string]headroom.Grant{}
+	for id, text := range r.charges(name) {
+		parts := strings.Split(text, "/")
+		var n [3]int64
+		ok := len(parts) == len(n)
+		for i := range n {
+			if ok {
+				var err error
+				n[i], err = strconv.ParseInt(parts[i], 10, 64)
+				ok = err == nil
+			}
+		}
+		if !ok || n[0] < 0 || n[1] < 0 {
+			r.bad(name, "holds something that is no grant")
+		}
+		grants[id] = headroom.Grant{Units: n[0], Used: n[1], Expires: time.Unix(n[2], 0).UTC()}
+	}
+	return grants
+}
+
+func grantText(g headroom.Grant) string {
+	return strconv.FormatInt(g.Units, 10) + "/" + strconv.FormatInt(g.Used, 10) + "/" + unix(g.Expires)
+}
+
 func (r *reader) past(name string) past {
-	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}}
+	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}, stays: map[int64]bool{}}
 	for key, v := range p.attrs {
 		if key == morePast {
-			p.partial = true
+			if n, ok := v.(*types.AttributeValueMemberN); ok {
+				p.moved, _ = strconv.ParseInt(n.Value, 10, 64)
+			}
+			if p.moved < 1 {
+				r.bad(name, "does not say how often totals were moved")
+			}
+			continue
+		}
+		if key, stays := strings.CutPrefix(key, staysPast); stays {
+			if start, ok := fromUnix(key); ok {
+				p.stays[start.Unix()] = true
+			} else {
+				r.bad(name, "holds something that is no total")
+			}
 			continue
 		}
 		if key, unknown := strings.CutPrefix(key, unknownPast); unknown {

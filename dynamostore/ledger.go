@@ -21,7 +21,7 @@ import (
 //
 //	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
 //	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339
-//	charge   S  of an id: its headroom.Charge
+//	charge   S  of an id: its headroom.Record
 //	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
 //	total    N  of a window: what was charged in it; S "?" if that is not known
 //	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: it lies so late that what the row says need not be remembered then, whether the row is still there or not
@@ -55,14 +55,17 @@ func pastRow(limit string, start time.Time) string {
 	return pastRows(limit) + start.UTC().Format(time.RFC3339)
 }
 
-// complete adds to an item what the ledger has of it: the charge of one operation, and the whole history if it is asked for.
-func (s *Store) complete(ctx context.Context, it *item, operation string, history, consistent bool) error {
-	name := idName(operation)
-	_, young := it.ops[name]
-	_, old := it.before[name]
-	if operation != "" && it.gen != 0 && !young && !old {
-		if err := s.lookUp(ctx, it, name, consistent); err != nil {
-			return err
+// complete adds to an item what the ledger has of it: the records of some ids, and the whole history if it is asked for.
+func (s *Store) complete(ctx context.Context, it *item, ids []string, history, consistent bool) error {
+	for _, id := range ids {
+		name := idName(id)
+		_, held := it.state.Holds[id]
+		_, young := it.ops[name]
+		_, old := it.before[name]
+		if it.gen != 0 && !held && !young && !old {
+			if err := s.lookUp(ctx, it, name, consistent); err != nil {
+				return err
+			}
 		}
 	}
 	if !history {
@@ -147,7 +150,7 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
 	for limit, c := range it.state.Counters {
 		past := it.past[limit]
-		starts := slices.Sorted(maps.Keys(past.totals))
+		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool { return past.stays[start] })
 		if len(starts) <= pastMost {
 			continue
 		}
@@ -167,7 +170,13 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 			}
 			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
 		}
-		e.set(e.name(names.past, morePast), &types.AttributeValueMemberBOOL{Value: true})
+		more := e.name(names.past, morePast)
+		if past.moved == 0 {
+			e.absent(more)
+		} else {
+			e.equal(more, num(past.moved))
+		}
+		e.set(more, num(past.moved+1))
 	}
 	if it.full() && len(rows) < rowsAtOnce {
 		for _, generation := range []struct {
@@ -178,6 +187,9 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 			for _, name := range slices.Sorted(maps.Keys(generation.charges)) {
 				if len(rows) == rowsAtOnce {
 					break
+				}
+				if strings.HasSuffix(generation.charges[name], staysMark) {
+					continue
 				}
 				e.remove(e.name(s.opts.field(it.key.Meter, generation.field), name))
 				rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{
