@@ -152,7 +152,7 @@ func (k rules) standings(v View, r Request) (plan string, all []standing, err er
 	}
 	for _, l := range k.catalog.counters[r.Meter] {
 		l.Units = k.catalog.units(plan, r.Meter, l.Name)
-		s, err := place(l, v.State.Counters[l.Name], v.Now)
+		s, err := place(l, v.State.Counters[l.Name], v.Now, r.SkipClosed)
 		if err != nil {
 			return "", nil, err
 		}
@@ -161,13 +161,13 @@ func (k rules) standings(v View, r Request) (plan string, all []standing, err er
 	return plan, all, nil
 }
 
-// place finds the window in which a charge at now would count.
-func place(l Limit, stored Counter, now time.Time) (standing, error) {
+// place finds the window in which a charge at now would count. With skipClosed it looks no further back than the stored window: nothing is charged, or brought back, to an older one.
+func place(l Limit, stored Counter, now time.Time, skipClosed bool) (standing, error) {
 	s := standing{limit: l, stored: stored, window: l.Period.At(now)}
 	switch {
 	case stored.Window.IsZero(), !stored.Window.End.After(now):
 		// Nothing yet, or the stored window is over: a new one opens.
-	case stored.Window.Start.After(now.Add(ClockTolerance)):
+	case stored.Window.Start.After(now.Add(ClockTolerance)) && !skipClosed:
 		// A wrong clock opened a window of the future. What was charged there, and in windows closed since the present one, was charged now.
 		if oldest := len(stored.Past) - 1; stored.Partial && (oldest < 0 || stored.Past[oldest].Start.After(s.window.Start)) {
 			return s, errNeedHistory
@@ -183,7 +183,7 @@ func place(l Limit, stored Counter, now time.Time) (standing, error) {
 			}
 		}
 	default:
-		// The stored window holds now, or began a moment ago by another's clock: windows never go back.
+		// The stored window holds now, or began a moment ago by another's clock, or the request's own is over: windows never go back.
 		s.window, s.count = stored.Window, stored.Count
 	}
 	return s, nil
