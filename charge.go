@@ -77,16 +77,15 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	if !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
 		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
 	}
+	if stands := v.stands(); r.SkipClosed && stands.After(v.Now) {
+		// Shown is what is stored: nothing is brought back to an older window.
+		v.Now = stands
+		plan, standings, err := k.look(v, r.key(), r.Plan)
+		return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, err
+	}
 	plan, standings, err := k.look(v, r.key(), r.Plan)
 	if err != nil {
 		return verdict{}, err
-	}
-	if r.SkipClosed {
-		for _, s := range standings {
-			if s.stored.Window.Start.After(v.Now) {
-				return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
-			}
-		}
 	}
 	from := allocate(standings, v, units)
 	exact := len(from.grants) > 0
@@ -197,4 +196,14 @@ func (r Record) what() string {
 // until is when something ends that lasts from now on, in whole seconds.
 func until(now time.Time, lasts time.Duration) time.Time {
 	return now.Add(lasts).UTC().Truncate(time.Second)
+}
+
+// stands is when the latest of the stored windows began.
+func (v View) stands() (start time.Time) {
+	for _, c := range v.State.Counters {
+		if c.Window.Start.After(start) {
+			start = c.Window.Start
+		}
+	}
+	return start
 }

@@ -142,6 +142,21 @@ func TestRepairAsksForTheWholeHistoryIfItMust(t *testing.T) {
 	}
 }
 
+func TestRequestOfAClosedWindowSeesTheStoredOne(t *testing.T) {
+	k := rulesFor(t, Limit{Meter: "slots", Name: "week", Units: 200})
+	v := View{Now: tuesday, State: State{Counters: map[string]Counter{"week": {Window: weekAt(9), Count: 30, Partial: true}}}}
+	r := Request{Meter: "slots", Operation: "id", Cost: 1, SkipClosed: true}
+	c, d, err := k.decide(v, r)
+	if err != nil || c != nil || d.Reason != ReasonClosed || d.Used != 30 || !d.Window.same(weekAt(9)) {
+		t.Errorf("a late request: %+v, %+v, %v", c, d, err)
+	}
+	v.Charge = &Charge{Kind: KindDeduct, Cost: 1, Windows: []ChargedWindow{{Limit: "week", Start: thisWeek.Start}}}
+	c, d, err = k.decide(v, r)
+	if err != nil || c != nil || !d.Replay || d.Used != 30 || !d.Window.same(thisWeek) {
+		t.Errorf("a repeat of a late request: %+v, %+v, %v", c, d, err)
+	}
+}
+
 func TestRepairLeavesUnknownTotalsAlone(t *testing.T) {
 	k := rulesFor(t, Limit{Meter: "slots", Name: "week", Units: 200})
 	v := View{Now: tuesday, State: State{Counters: map[string]Counter{"week": {Window: weekAt(9), Count: 5, Past: []Total{{Start: weekAt(8).Start, Unknown: true}, {Start: thisWeek.Start, Units: 100}}}}}}

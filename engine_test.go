@@ -44,6 +44,8 @@ func atHand(v headroom.View) headroom.View {
 func TestStoresMayKeepHistoryElsewhere(t *testing.T) {
 	harness := storetest.Harness{
 		Open: func(_ testing.TB, clock func() time.Time) headroom.Store { return elsewhere{memstore.New(clock)} },
+
+		Checks: 30,
 	}
 	storetest.Run(t, harness)
 	t.Run("model", func(t *testing.T) { storetest.Model(t, harness) })

@@ -60,13 +60,16 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 
 // found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so.
 func (s *Store) found(ctx context.Context, c headroom.Change, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
+	now = engines
 	if failed.Item != nil {
-		s.sendsOld.Store(true)
+		s.sendsOld.CompareAndSwap(oldUnknown, oldSent)
 	}
-	// An engine that sends the item and sends none says that there is none. If that does not help, it is looked at.
-	if now = engines; failed.Item != nil || s.sendsOld.Load() && try == 0 {
+	switch {
+	case failed.Item != nil || s.sendsOld.Load() == oldSent && try == 0:
 		it, err = s.opts.decode(failed.Item, c.Key, now)
-	} else {
+	default:
+		// Where there is no item a second write does not fail.
+		s.sendsOld.CompareAndSwap(oldSent, oldMissed)
 		it, now, err = s.get(ctx, c.Key, true)
 	}
 	if err != nil {
@@ -282,11 +285,8 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	case step.From.IsZero():
 		e.set(count(), num(step.Add))
 		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
-	case step.Opens && seen.uncounted[step.Limit]:
-		e.absent(count())
-		e.set(count(), num(step.Add))
 	case step.Opens:
-		e.setTo(e.name(past, unix(step.From.Start)), count())
+		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count()+", "+e.value(num(0))+")")
 		e.set(count(), num(step.Add))
 	default:
 		if seen.uncounted[step.Limit] {

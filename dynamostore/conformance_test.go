@@ -1,6 +1,8 @@
 package dynamostore_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,7 +27,14 @@ func harness(engine string) storetest.Harness {
 	return storetest.Harness{
 		Checks: 10,
 		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
-			return open(tb, client(tb, engine, &dated{clock: clock}), dynamostore.Options{})
+			store, err := dynamostore.New(client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: fmt.Sprintf("users-%d", tables.Add(1))})
+			if err == nil {
+				err = store.CreateTables(context.Background())
+			}
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return store
 		},
 	}
 }

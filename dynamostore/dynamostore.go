@@ -50,9 +50,15 @@ type Store struct {
 	client *dynamodb.Client
 	opts   Options
 
-	// sendsOld is set once it is known that the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
-	sendsOld atomic.Bool
+	// sendsOld says whether the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
+	sendsOld atomic.Int32
 }
+
+const (
+	oldUnknown = iota
+	oldSent
+	oldMissed // it was found out not to be sent always
+)
 
 var _ headroom.Store = (*Store)(nil)
 
@@ -95,8 +101,9 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: client, opts: opts}
-	// DynamoDB itself is known to send it.
-	s.sendsOld.Store(client.Options().BaseEndpoint == nil)
+	if client.Options().BaseEndpoint == nil {
+		s.sendsOld.Store(oldSent) // DynamoDB itself does
+	}
 	return s, nil
 }
 
