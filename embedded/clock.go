@@ -65,7 +65,7 @@ func (s *Store) apply(b *pebble.Batch, c headroom.Change, now time.Time) error {
 		k.mark = later(k.mark, now)
 		carry = carry || k.mark.After(k.kept.Add(markStep))
 		for _, step := range c.Steps {
-			if step.Opens() {
+			if step.Opens {
 				k.mark = later(k.mark, step.To.Start)
 				carry = carry || step.To.Start.After(k.kept)
 			}

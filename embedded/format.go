@@ -17,17 +17,19 @@ import (
 //	f                                           the format's number
 //	c                                           the clock: time, then the longest horizon in nanoseconds
 //	p subject                                   name of the subject's plan
-//	s len subject meter                         state: two generations, number of counters, counters sorted by name
+//	s len subject meter                         state: two generations, flags (1 byte each: has holds, has grants), number of counters, counters sorted by name
 //	h len subject len meter counter             history of a counter: number of totals, totals, the latest first
-//	o kind label len subject len meter id       a remembered operation: the text of headroom.Charge
+//	l len subject meter                         live holds, if there are any: number of them, each the id and the text of headroom.Record
+//	g len subject meter                         grants, if there are any: number of them, each the id, units, used, expiry (time)
+//	o kind label len subject len meter id       a remembered id: the text of headroom.Record
 //
 //	generation  kind (1 byte), label (time); nothing after kind 0, which is no generation
-//	counter     len name, flags (1 byte: 1 has history), len window key, start (time), end (time), count
+//	counter     len name, flags (1 byte: 1 has history), len window key, start (time), end (time), count, carried over
 //	total       start (time), units, flags (1 byte: 1 unknown)
 //	time        Unix seconds, nanoseconds
 //	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds (4 bytes), so that keys sort by time
 //
-// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s and h begin with a byte of their own, rowVersion,
+// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion,
 // so that a later format can change one kind of row and still read those written before.
 const (
 	format     = 1
@@ -41,6 +43,8 @@ const (
 	tablePlan    = 'p'
 	tableState   = 's'
 	tableHistory = 'h'
+	tableHolds   = 'l'
+	tableGrants  = 'g'
 	tableOps     = 'o'
 )
 
@@ -59,8 +63,9 @@ type generation struct {
 
 // entry is what is stored for one key: its state, without the subject's plan. A counter whose history is stored but was not read is Partial.
 type entry struct {
-	state      headroom.State
-	young, old generation // the labels are those of the state
+	state         headroom.State
+	young, old    generation // the labels are those of the state
+	holds, grants bool       // there are some
 }
 
 var errDamaged = errors.New("damaged row")
@@ -77,6 +82,14 @@ func planKey(subject string) []byte { return append([]byte{tablePlan}, subject..
 
 func stateKey(k headroom.Key) []byte {
 	return append(appendName([]byte{tableState}, k.Subject), k.Meter...)
+}
+
+func holdsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableHolds}, k.Subject), k.Meter...)
+}
+
+func grantsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableGrants}, k.Subject), k.Meter...)
 }
 
 func historyKey(k headroom.Key, counter string) []byte {
@@ -112,31 +125,35 @@ func (e entry) encode() []byte {
 			b = appendTime(b, g.label)
 		}
 	}
+	b = append(b, flag(e.holds), flag(e.grants))
 	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
 	for _, name := range slices.Sorted(maps.Keys(e.state.Counters)) {
 		c := e.state.Counters[name]
-		var flags byte
-		if c.Partial || len(c.Past) > 0 {
-			flags = 1
-		}
-		b = append(appendName(b, name), flags)
+		b = append(appendName(b, name), flag(c.Partial || len(c.Past) > 0))
 		b = appendName(b, c.Window.Key)
 		b = appendTime(appendTime(b, c.Window.Start), c.Window.End)
-		b = binary.AppendVarint(b, c.Count)
+		b = binary.AppendVarint(binary.AppendVarint(b, c.Count), c.Carried)
 	}
 	return b
 }
 
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 func decodeEntry(row []byte) (entry, error) {
 	d := newDecoder(row)
-	e := entry{young: d.generation(), old: d.generation()}
+	e := entry{young: d.generation(), old: d.generation(), holds: d.flag(), grants: d.flag()}
 	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label
 	e.state.Counters = map[string]headroom.Counter{}
 	for range d.number() {
 		name := d.name()
 		c := headroom.Counter{Partial: d.flag()}
 		c.Window = headroom.Window{Key: d.name(), Start: d.time(), End: d.time()}
-		c.Count = d.signed()
+		c.Count, c.Carried = d.signed(), d.signed()
 		if d.bad {
 			break
 		}
@@ -148,14 +165,57 @@ func decodeEntry(row []byte) (entry, error) {
 func encodeHistory(past []headroom.Total) []byte {
 	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(past)))
 	for _, t := range past {
-		b = binary.AppendVarint(appendTime(b, t.Start), t.Units)
-		var flags byte
-		if t.Unknown {
-			flags = 1
-		}
-		b = append(b, flags)
+		b = append(binary.AppendVarint(appendTime(b, t.Start), t.Units), flag(t.Unknown))
 	}
 	return b
+}
+
+func encodeHolds(holds map[string]headroom.Record) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(holds)))
+	for _, id := range slices.Sorted(maps.Keys(holds)) {
+		b = appendName(appendName(b, id), holds[id].String())
+	}
+	return b
+}
+
+func decodeHolds(row []byte) (map[string]headroom.Record, error) {
+	d := newDecoder(row)
+	holds := map[string]headroom.Record{}
+	for range d.number() {
+		id, text := d.name(), d.name()
+		if d.bad {
+			break
+		}
+		hold, err := headroom.ParseRecord(text)
+		if err != nil {
+			return nil, err
+		}
+		holds[id] = hold
+	}
+	return holds, d.done()
+}
+
+func encodeGrants(grants map[string]headroom.Grant) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(grants)))
+	for _, id := range slices.Sorted(maps.Keys(grants)) {
+		g := grants[id]
+		b = appendTime(binary.AppendVarint(binary.AppendVarint(appendName(b, id), g.Units), g.Used), g.Expires)
+	}
+	return b
+}
+
+func decodeGrants(row []byte) (map[string]headroom.Grant, error) {
+	d := newDecoder(row)
+	grants := map[string]headroom.Grant{}
+	for range d.number() {
+		id := d.name()
+		g := headroom.Grant{Units: d.signed(), Used: d.signed(), Expires: d.time()}
+		if d.bad {
+			break
+		}
+		grants[id] = g
+	}
+	return grants, d.done()
 }
 
 func decodeHistory(row []byte) ([]headroom.Total, error) {

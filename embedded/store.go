@@ -64,7 +64,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	}
 	st := s.stripe(q.Key.Subject)
 	st.mu.RLock()
-	f, err := s.find(q.Key, q.Operation)
+	f, err := s.find(q.Key, q.IDs...)
 	if err == nil && q.History {
 		err = s.findHistory(q.Key, f.entry, slices.Collect(maps.Keys(f.state.Counters)))
 	}
@@ -90,7 +90,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	}
 	st := s.stripe(c.Key.Subject)
 	st.mu.Lock()
-	f, err := s.find(c.Key, c.Operation)
+	f, err := s.find(c.Key, idsOf(c)...)
 	if err == nil {
 		err = s.findHistory(c.Key, f.entry, rewritten(c))
 	}
@@ -106,9 +106,9 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 		return v, false, nil
 	}
-	v.State, v.Charge = c.Apply(v.State), &c.Charge
+	v.State = c.Apply(v.State)
 	b := s.db.NewBatch()
-	err = put(b, c, f.after(c, v.State))
+	err = put(b, c, f.entry, f.after(c, v.State))
 	if err == nil {
 		err = s.apply(b, c, now)
 	}
