@@ -15,7 +15,7 @@ func (k rules) deduct(r Request) intent {
 			case have.Kind != KindDeduct || have.Cost != r.Cost:
 				return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 			}
-			return k.replay(v, r.key(), r.Plan, have, have.reason())
+			return k.replay(r.shown(v), r.key(), r.Plan, have, have.reason())
 		}
 		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 	}
@@ -77,11 +77,9 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	if !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
 		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
 	}
-	if stands := v.stands(); r.SkipClosed && stands.After(v.Now) {
-		// Shown is what is stored: nothing is brought back to an older window.
-		v.Now = stands
-		plan, standings, err := k.look(v, r.key(), r.Plan)
-		return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, err
+	if shown := r.shown(v); !shown.Now.Equal(v.Now) {
+		plan, standings, err := k.look(shown, r.key(), r.Plan)
+		return verdict{decision: decided(shown, plan, standings, is.Cost, ReasonClosed, false)}, err
 	}
 	plan, standings, err := k.look(v, r.key(), r.Plan)
 	if err != nil {
@@ -198,12 +196,12 @@ func until(now time.Time, lasts time.Duration) time.Time {
 	return now.Add(lasts).UTC().Truncate(time.Second)
 }
 
-// stands is when the latest of the stored windows began.
-func (v View) stands() (start time.Time) {
+// shown is v as r is to see it. If r skips closed windows, that is at no time before the stored one began: nothing is brought back to an older window.
+func (r Request) shown(v View) View {
 	for _, c := range v.State.Counters {
-		if c.Window.Start.After(start) {
-			start = c.Window.Start
+		if r.SkipClosed && c.Window.Start.After(v.Now) {
+			v.Now = c.Window.Start
 		}
 	}
-	return start
+	return v
 }

@@ -102,7 +102,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 }
 
 func (e *Engine) preflight(ctx context.Context, v View, r Request) (Decision, error) {
-	answer, err := e.decide(ctx, v, query(r), e.rules.deduct(r))
+	answer, v, err := e.decide(ctx, v, query(r), e.rules.deduct(r))
 	if err != nil || answer.change == nil {
 		return answer.decision, err
 	}
@@ -211,14 +211,14 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		var answer verdict
-		answer, err = e.decide(ctx, v, q, decide)
+		answer, v, err = e.decide(ctx, v, q, decide)
 		if !stored && (err != nil || answer.change == nil) {
 			// Only what is stored can refuse.
 			stored = true
 			if v, err = e.store.Load(ctx, q); err != nil {
 				break
 			}
-			answer, err = e.decide(ctx, v, q, decide)
+			answer, v, err = e.decide(ctx, v, q, decide)
 		}
 		if err != nil || answer.change == nil {
 			return answer.decision, err
@@ -240,8 +240,8 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 	return Decision{}, err
 }
 
-// decide is a decision with the whole history at hand if it is needed.
-func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, error) {
+// decide is a decision with the whole history at hand if it is needed, and the view that it is made from.
+func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, View, error) {
 	answer, err := decide(v)
 	if errors.Is(err, errNeedHistory) {
 		q.History = true
@@ -249,7 +249,7 @@ func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (ve
 			answer, err = decide(v)
 		}
 	}
-	return answer, err
+	return answer, v, err
 }
 
 // guess is the view that most requests will find: a subject on the expected plan, in the window of the host's clock, with all its units. What is different, the guard of the first write finds out.

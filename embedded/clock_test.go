@@ -158,7 +158,7 @@ func TestMarkReachesTheStartOfEveryOpenedWindow(t *testing.T) {
 	s := open(t, vfs.NewMem(), "db", clock.read)
 	next := headroom.ISOWeek(monday.AddDate(0, 0, 7))
 	// Decided by a reading of next week, committed after the clock was set back.
-	c := headroom.Change{Key: slots("ann"), Operation: "op", PlanOrNone: true, Rotate: monday, Charge: headroom.Charge{Kind: headroom.KindDeduct, Cost: 1}, Steps: []headroom.Step{{Limit: "week", To: next, Add: 1}}}
+	c := headroom.Change{Key: slots("ann"), Plan: "free", PlanOrNone: true, Rotate: monday, Records: charged(1), Steps: []headroom.Step{{Limit: "week", To: next, Add: 1, Opens: true}}}
 	if _, ok, err := s.Commit(t.Context(), c); !ok || err != nil {
 		t.Fatal(err)
 	}

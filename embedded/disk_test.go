@@ -94,11 +94,11 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 			return shown(v, err)
 		},
 		"weak load": func(ctx context.Context) error {
-			v, err := s.Load(ctx, headroom.Query{Key: slots("ann"), Operation: "second", Weak: true})
+			v, err := s.Load(ctx, headroom.Query{Key: slots("ann"), IDs: []string{"second"}, Weak: true})
 			return shown(v, err)
 		},
 		"commit on a guard that does not hold": func(ctx context.Context) error {
-			v, _, err := s.Commit(ctx, headroom.Change{Key: slots("ann"), Operation: "second", PlanOrNone: true})
+			v, _, err := s.Commit(ctx, headroom.Change{Key: slots("ann"), Plan: "free", PlanOrNone: true, Records: []headroom.RecordStep{{ID: "second", Is: &headroom.Record{Kind: headroom.KindDeduct}}}})
 			return shown(v, err)
 		},
 		"replay": func(ctx context.Context) error {

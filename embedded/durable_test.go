@@ -114,11 +114,11 @@ func TestAcknowledgedDeductionsSurviveAKill(t *testing.T) {
 	s := open(t, nil, dir, (&hand{monday}).read)
 	e := engine(t, s, 1<<40)
 	for op := range acknowledged {
-		v, err := s.Load(t.Context(), headroom.Query{Key: slots(op[0]), Operation: op[1]})
-		if err != nil || v.Charge == nil {
+		v, err := s.Load(t.Context(), headroom.Query{Key: slots(op[0]), IDs: []string{op[1]}})
+		if err != nil || len(v.Records) == 0 {
 			t.Fatalf("%v: %+v, %v", op, v, err)
 		}
-		if d := deduct(t, e, op[0], op[1], v.Charge.Cost); !d.Replay {
+		if d := deduct(t, e, op[0], op[1], v.Records[op[1]].Cost); !d.Replay {
 			t.Fatalf("%v was charged twice: %+v", op, d)
 		}
 	}

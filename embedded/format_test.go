@@ -15,9 +15,9 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	at := time.Date(2026, time.March, 29, 1, 0, 0, 999_999_999, time.UTC)
 	for _, e := range []entry{
 		{state: headroom.State{Counters: map[string]headroom.Counter{}}},
-		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
+		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
 			"":     {},
-			"day":  {Window: headroom.Window{Key: "2026-03-29", Start: at, End: at.Add(23 * time.Hour)}, Count: math.MaxInt64},
+			"day":  {Window: headroom.Window{Key: "2026-03-29", Start: at, End: at.Add(23 * time.Hour)}, Count: math.MaxInt64, Carried: 7},
 			"week": {Window: headroom.ISOWeek(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)), Count: -1, Partial: true},
 			"year": {Window: headroom.ISOWeek(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)), Count: 1<<53 + 1},
 		}}},
@@ -26,6 +26,14 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("read  %+v, %v\nwrote %+v", got, err, e)
 		}
+	}
+	holds := map[string]headroom.Record{"": {Kind: headroom.KindHold, Cost: 1}, "job\x00": {Kind: headroom.KindHold, Cost: math.MaxInt64, Expires: time.Unix(1779667200, 0).UTC()}}
+	if got, err := decodeHolds(encodeHolds(holds)); err != nil || !reflect.DeepEqual(got, holds) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	grants := map[string]headroom.Grant{"": {}, "g": {Units: math.MaxInt64, Used: 7, Expires: at}}
+	if got, err := decodeGrants(encodeGrants(grants)); err != nil || !reflect.DeepEqual(got, grants) {
+		t.Errorf("read %+v, %v", got, err)
 	}
 	past := []headroom.Total{{Start: at, Units: math.MaxInt64}, {Start: time.Time{}, Unknown: true}}
 	if got, err := decodeHistory(encodeHistory(past)); err != nil || !reflect.DeepEqual(got, past) {
@@ -44,12 +52,24 @@ func FuzzDecode(f *testing.F) {
 	f.Add(e.encode())
 	f.Add(encodeHistory([]headroom.Total{{Start: monday, Units: 30}, {Start: monday.AddDate(0, 0, -7), Unknown: true}}))
 	f.Add(encodeClock(monday, epoch))
+	f.Add(encodeHolds(map[string]headroom.Record{"job": {Kind: headroom.KindHold, Cost: 5, Expires: monday}}))
+	f.Add(encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday}}))
 	f.Add(encodeFormat(format))
 	f.Add([]byte{rowVersion, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if e, err := decodeEntry(row); err == nil {
 			if again, err := decodeEntry(e.encode()); err != nil || !reflect.DeepEqual(again, e) {
 				t.Errorf("%+v, %v\n%+v", again, err, e)
+			}
+		}
+		if holds, err := decodeHolds(row); err == nil {
+			if again, err := decodeHolds(encodeHolds(holds)); err != nil || len(again) != len(holds) {
+				t.Errorf("%+v, %v\n%+v", again, err, holds)
+			}
+		}
+		if grants, err := decodeGrants(row); err == nil {
+			if again, err := decodeGrants(encodeGrants(grants)); err != nil || !reflect.DeepEqual(again, grants) {
+				t.Errorf("%+v, %v\n%+v", again, err, grants)
 			}
 		}
 		if past, err := decodeHistory(row); err == nil {

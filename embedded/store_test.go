@@ -110,7 +110,7 @@ func audit(t testing.TB, s *Store) map[[2]string]bool {
 			n, size := binary.Uvarint(rest)
 			names[i], rest = string(rest[size:size+int(n)]), rest[size+int(n):]
 		}
-		charge, err := headroom.ParseCharge(string(it.Value()))
+		charge, err := headroom.ParseRecord(string(it.Value()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,23 +135,23 @@ func TestWhatIsStoredOutlivesTheProcess(t *testing.T) {
 	deduct(t, e, "ann", "a", 30)
 	clock.now = clock.now.AddDate(0, 0, 7)
 	deduct(t, e, "ann", "b", 40)
-	before, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), Operation: "a", History: true})
+	before, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), IDs: []string{"a"}, History: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
 
 	s = open(t, nil, dir, clock.read)
-	after, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), Operation: "a", History: true})
+	after, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), IDs: []string{"a"}, History: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprintf("%+v %+v", after.State, after.Charge), fmt.Sprintf("%+v %+v", before.State, before.Charge); got != want {
+	if got, want := fmt.Sprintf("%+v %+v", after.State, after.Records), fmt.Sprintf("%+v %+v", before.State, before.Records); got != want {
 		t.Errorf("after:  %s\nbefore: %s", got, want)
 	}
 	week := after.State.Counters["week"]
-	if after.State.Plan != "free" || week.Count != 40 || len(week.Past) != 1 || week.Past[0].Units != 30 || week.Partial || after.Charge == nil || after.Charge.Cost != 30 {
-		t.Errorf("%+v %+v", after.State, after.Charge)
+	if after.State.Plan != "free" || week.Count != 40 || len(week.Past) != 1 || week.Past[0].Units != 30 || week.Partial || after.Records["a"].Cost != 30 {
+		t.Errorf("%+v %+v", after.State, after.Records)
 	}
 }
 
@@ -199,15 +199,15 @@ func TestNamesCannotCollide(t *testing.T) {
 		{Subject: "é", Meter: "c"}, {Subject: "e\u0301", Meter: "c"}, {Subject: strings.Repeat("\x01", 128), Meter: "c"}, {Subject: strings.Repeat("\x01", 129), Meter: "c"}, {Subject: "\x01\x01", Meter: "\x01"}, {Subject: "\x01", Meter: "\x01\x01"}}
 	window := headroom.ISOWeek(monday)
 	for i, k := range names {
-		c := headroom.Change{Key: k, Now: monday, Operation: "op", Plan: "free", PlanOrNone: true, Rotate: monday, Horizon: headroom.DefaultHorizon,
-			Charge: headroom.Charge{Kind: headroom.KindDeduct, Cost: int64(i)}, Steps: []headroom.Step{{Limit: "week", To: window, Add: int64(i)}}}
+		c := headroom.Change{Key: k, Now: monday, Plan: "free", PlanOrNone: true, Rotate: monday, Horizon: headroom.DefaultHorizon,
+			Records: charged(int64(i)), Steps: []headroom.Step{{Limit: "week", To: window, Add: int64(i), Opens: true}}}
 		if v, ok, err := s.Commit(t.Context(), c); !ok || err != nil {
 			t.Fatalf("%q: %+v, %v", k, v, err)
 		}
 	}
 	for i, k := range names {
-		v, err := s.Load(t.Context(), headroom.Query{Key: k, Operation: "op"})
-		if err != nil || v.State.Counters["week"].Count != int64(i) || v.Charge == nil || v.Charge.Cost != int64(i) {
+		v, err := s.Load(t.Context(), headroom.Query{Key: k, IDs: []string{"op"}})
+		if err != nil || v.State.Counters["week"].Count != int64(i) || v.Records["op"].Cost != int64(i) {
 			t.Errorf("%q: %+v, %v", k, v, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestNamesCannotCollide(t *testing.T) {
 // A plan belongs to the subject: the guard of every meter sees it.
 func TestPlanIsSharedByTheMetersOfASubject(t *testing.T) {
 	s := open(t, vfs.NewMem(), "db", nil)
-	c := headroom.Change{Key: slots("ann"), Now: monday, Operation: "op", Plan: "free", PlanOrNone: true, Rotate: monday, Charge: headroom.Charge{Kind: headroom.KindDeduct}}
+	c := headroom.Change{Key: slots("ann"), Now: monday, Plan: "free", PlanOrNone: true, Rotate: monday, Records: charged(0)}
 	if err := s.SetPlan(t.Context(), "ann", "pro"); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestNothingIsWrittenAfterTheCallerHasGone(t *testing.T) {
 func checkAllFail(t *testing.T, s *Store, ctx context.Context, want error) {
 	t.Helper()
 	_, loadErr := s.Load(ctx, headroom.Query{Key: slots("ann")})
-	_, _, commitErr := s.Commit(ctx, headroom.Change{Key: slots("ann"), Operation: "op", PlanOrNone: true, Rotate: monday})
+	_, _, commitErr := s.Commit(ctx, headroom.Change{Key: slots("ann"), PlanOrNone: true, Rotate: monday, Records: charged(0)})
 	_, clockErr := s.Clock(ctx)
 	for i, err := range []error{loadErr, commitErr, s.SetPlan(ctx, "ann", "free"), clockErr, s.AcceptClock(ctx)} {
 		if !errors.Is(err, want) {
@@ -379,7 +379,7 @@ func TestDamagedRowsAreAnError(t *testing.T) {
 				if err := s.db.Set(key, bad, pebble.NoSync); err != nil {
 					t.Fatal(err)
 				}
-				_, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), Operation: "b", History: true})
+				_, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), IDs: []string{"b"}, History: true})
 				if err != nil && !errors.Is(err, headroom.ErrFormat) {
 					t.Errorf("%q: %v", bad, err)
 				}
@@ -398,4 +398,9 @@ func TestDamagedRowsAreAnError(t *testing.T) {
 	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), History: true}); !errors.Is(err, headroom.ErrFormat) {
 		t.Errorf("the history is gone: %v", err)
 	}
+}
+
+// charged is what a change does that charges the operation "op".
+func charged(cost int64) []headroom.RecordStep {
+	return []headroom.RecordStep{{ID: "op", Is: &headroom.Record{Kind: headroom.KindDeduct, Cost: cost}}}
 }
