@@ -31,7 +31,9 @@ type Limit struct {
 	Units  int64  // at least 0
 	Mode   Mode   // zero: Hard
 
-	CarryOver  int64 // how many unused units the next window may use beside its own. Zero: none
+	// CarryOver is how many units that were left of a window at its end the next one may use beside its own, those carried into it included. Zero: none. At most 52 times Units counts.
+	// What a hold held then was not left, whatever became of it; nor is anything carried into a window that a wrong clock closed too early and that was brought back.
+	CarryOver  int64
 	Thresholds []int // percents of the limit, rising, 1 to 1000: a decision says which of them it crossed. Empty: none
 }
 
@@ -187,10 +189,12 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	}
 	p.overrides = map[string]int64{}
 	for part := range strings.SplitSeq(more, "+") {
-		limit, text, _ := strings.Cut(part, "=")
-		units, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || units < 0 || !c.counts(limit) {
-			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS, of a limit that some plan has", name, part)
+		// A meter's name may have an = in it, a limit's has none.
+		equals := max(0, strings.LastIndexByte(part, '='))
+		limit := part[:equals]
+		units, err := strconv.ParseInt(strings.TrimPrefix(part[equals:], "="), 10, 64)
+		if _, twice := p.overrides[limit]; twice || err != nil || units < 0 || !c.counts(limit) {
+			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS once, of a limit that some plan has", name, part)
 		}
 		p.overrides[limit] = units
 	}

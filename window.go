@@ -16,9 +16,9 @@ type Window struct {
 // IsZero reports whether w is no window at all.
 func (w Window) IsZero() bool { return w.Key == "" }
 
-// same reports whether w and o are one window.
+// same reports whether w and o are one window. Where the kind of period changed, two may begin at the same instant.
 func (w Window) same(o Window) bool {
-	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start)
+	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start) && w.End.Equal(o.End)
 }
 
 // At returns the window that holds t, for any t in the years 1 to 9999. The windows of a period tile time: every instant lies in one, and each begins where another ends. No two have the same key.

@@ -109,7 +109,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		plan + "        units: -1\n":                                  "6:16: -1: want at least 0",
 		plan + "        units: 9223372036854775808\n":                 "6:16: 9223372036854775808: want at most 9223372036854775807",
 		plan + "        name: week\n":                                 "5:9: units is missing",
-		plan + "        units: 1\n        window: fortnight\n":        `7:17: unknown window "fortnight": use "week"`,
+		plan + "        units: 1\n        window: fortnight\n":        `7:17: unknown window "fortnight": want hour, day, week, month, quarter or year, "week from sunday", or "every 2 weeks from 2026-01-05"; for another zone than UTC add "in Europe/Berlin"`,
 		plan + "        units: 1\n        units: 2\n":                 `7:9: mapping key "units" already defined at [6:9]`,
 		plan + "        units: 1\n        name: Week\n":               `5:9: limit "Week" of plan "free": want 1 to 32 lower-case letters, digits, - or _`,
 		plan + "        units: 1\n      - {meter: slots, units: 2}\n": `7:9: plan "free" limits "week" of meter "slots" twice`,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -81,6 +82,9 @@ func bar(n, all int64, width int) string {
 
 // printable shows text that is not ours: what could steer a terminal is quoted.
 func printable(text string) string {
+	if !utf8.ValidString(text) {
+		return strconv.Quote(text) // a byte that is no letter passes for U+FFFD below
+	}
 	for _, r := range text {
 		if !strconv.IsPrint(r) {
 			return strconv.Quote(text)
