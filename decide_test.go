@@ -25,6 +25,20 @@ func rulesFor(t *testing.T, limits ...Limit) rules {
 	return rules{catalog: c, horizon: DefaultHorizon}
 }
 
+// decide is a deduction's change, and its decision with the figures before the change.
+func (k rules) decide(v View, r Request) (*Change, Decision, error) {
+	answer, err := k.deduct(r)(v)
+	d := answer.decision
+	if err == nil && answer.change != nil {
+		plan, standings, err := k.look(v, r)
+		if err != nil {
+			return nil, d, err
+		}
+		d = decided(v, plan, standings, r.Cost, d.Reason, false)
+	}
+	return answer.change, d, err
+}
+
 func TestGuardOfADeduction(t *testing.T) {
 	k := rulesFor(t, Limit{Meter: "slots", Name: "week", Units: 200})
 	ahead := Counter{Window: weekAt(52), Count: 30, Past: []Total{{Start: weekAt(51).Start, Units: 20}, {Start: thisWeek.Start, Units: 100}, {Start: weekAt(-1).Start, Units: 7}}}
@@ -53,7 +67,7 @@ func TestGuardOfADeduction(t *testing.T) {
 			continue
 		}
 		s := change.Steps[0]
-		if s.Opens() != c.opens || len(s.Fold) != c.folds || s.Add != c.cost || !s.Opens() && (s.Min != c.min || s.Max != c.max) {
+		if s.Opens != c.opens || len(s.Fold) != c.folds || s.Add != c.cost || !s.Opens && (s.Min != c.min || s.Max != c.max) {
 			t.Errorf("a deduction %s: %+v, want a count from %d to %d, opening %t, folding %d", name, s, c.min, c.max, c.opens, c.folds)
 		}
 		if !change.Holds(v) || !change.Rotate.IsZero() {
@@ -81,7 +95,7 @@ func TestGuardFailsForWhatWasNotSeen(t *testing.T) {
 	}
 	for name, other := range map[string]View{
 		"another plan":              view(func(v *View, _ *Counter) { v.State.Plan = "pro" }),
-		"a charge of the operation": view(func(v *View, _ *Counter) { v.Charge = &Charge{Kind: KindDeduct, Cost: 50} }),
+		"a charge of the operation": view(func(v *View, _ *Counter) { v.Records = map[string]Record{"id": {Kind: KindDeduct, Cost: 50}} }),
 		"another generation of ids": view(func(v *View, _ *Counter) { v.State.Epoch = v.State.Epoch.Add(DefaultHorizon) }),
 		"another window":            view(func(_ *View, c *Counter) { c.Window = weekAt(51) }),
 		"no window":                 view(func(v *View, _ *Counter) { v.State.Counters = map[string]Counter{} }),
@@ -150,7 +164,7 @@ func TestRequestOfAClosedWindowSeesTheStoredOne(t *testing.T) {
 	if err != nil || c != nil || d.Reason != ReasonClosed || d.Used != 30 || !d.Window.same(weekAt(9)) {
 		t.Errorf("a late request: %+v, %+v, %v", c, d, err)
 	}
-	v.Charge = &Charge{Kind: KindDeduct, Cost: 1, Windows: []ChargedWindow{{Limit: "week", Start: thisWeek.Start}}}
+	v.Records = map[string]Record{"id": {Kind: KindDeduct, Cost: 1, Windows: []ChargedWindow{{Limit: "week", Start: thisWeek.Start, Units: 1}}}}
 	c, d, err = k.decide(v, r)
 	if err != nil || c != nil || !d.Replay || d.Used != 30 || !d.Window.same(thisWeek) {
 		t.Errorf("a repeat of a late request: %+v, %+v, %v", c, d, err)

@@ -3,6 +3,7 @@ package headroom_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,7 @@ func TestStoresMayKeepHistoryElsewhere(t *testing.T) {
 type crowded struct{ headroom.Store }
 
 func (s crowded) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	v, err := s.Load(ctx, headroom.Query{Key: c.Key, Operation: c.Operation})
+	v, err := s.Load(ctx, headroom.Query{Key: c.Key, IDs: []string{c.Records[0].ID}})
 	return v, false, err
 }
 
@@ -69,7 +70,7 @@ func TestContentionEndsWithTheCallersPatience(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		d, err := e.Deduct(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1})
-		if d != (headroom.Decision{}) || !errors.Is(err, headroom.ErrContended) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if !reflect.DeepEqual(d, headroom.Decision{}) || !errors.Is(err, headroom.ErrContended) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%+v, %v: want an error of the context's", d, err)
 		}
 		if waited := time.Since(began); waited > 10*time.Millisecond {

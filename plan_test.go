@@ -3,6 +3,7 @@ package headroom_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func TestCatalogDoesNotChange(t *testing.T) {
 func TestLumcastHoldsWhereNothingIsConfigured(t *testing.T) {
 	c := headroom.Lumcast()
 	plans := c.Plans()
-	if len(plans) != 1 || plans[0].Name != c.Default() || len(plans[0].Limits) != 1 || plans[0].Limits[0] != (headroom.Limit{Meter: "slots", Name: "week", Units: 200}) {
+	if len(plans) != 1 || plans[0].Name != c.Default() || len(plans[0].Limits) != 1 || !reflect.DeepEqual(plans[0].Limits[0], headroom.Limit{Meter: "slots", Name: "week", Units: 200, Thresholds: []int{80, 100}}) {
 		t.Errorf("the plans are %+v, by default %q", plans, c.Default())
 	}
 	p, err := c.Prices("slots")

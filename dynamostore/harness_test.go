@@ -346,7 +346,7 @@ func (r *rig) fails(d headroom.Decision, err error, target *headroom.Error, text
 	if !errors.As(err, &failure) || failure.Code != target.Code || !strings.Contains(failure.Message, text) {
 		r.Fatalf("error %v, want one with code %s that says %q", err, target.Code, text)
 	}
-	if d != (headroom.Decision{}) {
+	if !reflect.DeepEqual(d, headroom.Decision{}) {
 		r.Fatalf("decided %+v beside the error %v", d, err)
 	}
 }
