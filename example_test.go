@@ -38,7 +38,7 @@ func ExampleEngine_Deduct() {
 	// job-2: over_limit, 150 of 200 used until 2026-06-01, replay false
 	// job-3: admitted, 200 of 200 used until 2026-06-01, replay false
 	// job-1: admitted, 200 of 200 used until 2026-06-01, replay true
-	// true operation "job-1" was charged 150 before and now asks for 1: an id stands for one piece of work
+	// true operation "job-1" stands for a deduction of 150 and now asks to deduct 1: an id stands for one piece of work
 }
 
 // The work is done, so it is charged even though it no longer fits.

@@ -145,15 +145,3 @@ func FuzzParseISOWeek(f *testing.F) {
 		}
 	})
 }
-
-func TestPeriodIsReadAsItIsWritten(t *testing.T) {
-	p, err := headroom.ParsePeriod(headroom.Period{}.String())
-	if err != nil || p != (headroom.Period{}) {
-		t.Errorf("the zero period is read as %v, %v", p, err)
-	}
-	for _, name := range []string{"", "Week", "weeks", "fortnight", "week "} {
-		if _, err := headroom.ParsePeriod(name); !errors.Is(err, headroom.ErrInvalid) {
-			t.Errorf("ParsePeriod(%q): %v, want an error", name, err)
-		}
-	}
-}
