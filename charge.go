@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -15,7 +16,7 @@ func (k rules) deduct(r Request) intent {
 			case have.Kind != KindDeduct || have.Cost != r.Cost:
 				return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 			}
-			return k.replay(v, r.key(), r.Plan, have, have.reason())
+			return k.replay(r.shown(v), r, have, have.reason())
 		}
 		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 	}
@@ -28,34 +29,41 @@ func (k rules) hold(r Request, lasts time.Duration) intent {
 			if estimate, held := have.estimate(); !held || estimate != r.Cost {
 				return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 			}
-			have.Cost = r.Cost
-			return k.replay(v, r.key(), r.Plan, have, ReasonAdmitted)
+			have.Kind, have.Cost = KindHold, r.Cost
+			return k.replay(v, r, have, ReasonAdmitted)
 		}
-		if len(v.State.Holds) >= MaxHolds {
-			if clear, ok := k.sweep(v, r.key(), r.Now, ""); ok {
-				return clear, nil
-			}
-			return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
-		}
-		return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, nil, r.Cost)
+		return k.reserve(v, r, lasts, nil)
 	}
+}
+
+// reserve decides whether there is room for a hold; was is what is remembered of the id so far.
+func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (verdict, error) {
+	if len(v.State.Holds) >= MaxHolds {
+		if clear, ok, err := k.sweep(v, r, ""); ok || err != nil {
+			return clear, err
+		}
+		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+	}
+	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
+	return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, was, r.Cost)
 }
 
 // settle decides the charge of the true cost of a held operation.
 func (k rules) settle(r Request) intent {
 	return func(v View) (verdict, error) {
+		var err error
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
 			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.horizon)
 		case have.Kind == KindSettled && have.Cost == r.Cost:
-			return k.replay(v, r.key(), r.Plan, have, have.reason())
+			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
-			clear, _ := k.sweep(v, r.key(), r.Now, r.Operation)
-			return clear, nil
+			clear, _, err := k.sweep(v, r, r.Operation)
+			return clear, err
 		case have.Kind == KindReleased:
 			// The work succeeded after all: a plain deduction.
-			return k.charge(v, r, Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost}, &have, r.Cost)
+			return k.charge(v, r, Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.Windows, Crossed: have.Crossed}, &have, r.Cost)
 		case have.Kind != KindHold:
 			return verdict{}, conflict("operation %q stands for %s and now asks to settle at %d", r.Operation, have.what(), r.Cost)
 		}
@@ -64,51 +72,51 @@ func (k rules) settle(r Request) intent {
 		if r.Cost > have.Cost {
 			return k.charge(v, r, settled, &have, r.Cost-have.Cost)
 		}
-		back := k.back(v, &settled, have.Cost-r.Cost)
 		c := k.change(v, r.key(), r.Now)
 		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &settled}}
-		c.Steps, c.Grants = back.steps, back.grants
-		return k.final(v, r.key(), r.Plan, c, r.Cost, ReasonAdmitted)
+		if c.Steps, c.Grants, err = back(v, &settled, have.Cost-r.Cost); err != nil {
+			return verdict{}, err
+		}
+		return k.final(v, r, c, ReasonAdmitted)
 	}
 }
 
 // charge decides whether units more may be counted, for the record is; was is what is remembered of the id so far.
 func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (verdict, error) {
-	if !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
+	if was == nil && !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
 		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
 	}
-	plan, standings, err := k.look(v, r.key(), r.Plan)
+	if shown := r.shown(v); !shown.Now.Equal(v.Now) {
+		plan, standings, err := k.look(shown, r)
+		return verdict{decision: decided(shown, plan, standings, is.Cost, ReasonClosed, false)}, err
+	}
+	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	if r.SkipClosed {
-		for _, s := range standings {
-			if s.stored.Window.Start.After(v.Now) {
-				return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
-			}
-		}
-	}
 	from := allocate(standings, v, units)
-	exact := len(from.grants) > 0
-	if !from.fits {
-		if r.Over != OverRecord {
-			return verdict{decision: decided(v, plan, standings, units, refusal(standings, v, units), false)}, nil
-		}
-		is.Recorded = true
+	if is.Recorded = !from.fits; is.Recorded && r.Over != OverRecord {
+		d := decided(v, plan, standings, units, refusal(standings, v, units), false)
+		d.Cost = is.Cost
+		return verdict{decision: d}, nil
 	}
-	for _, s := range standings {
-		// What expired holds still count stands in the way of the write, though not of the decision.
-		if s.limit.Mode == Hard && s.dead > 0 && from.own > s.allowance()-s.count {
-			if clear, ok := k.sweep(v, r.key(), r.Now, ""); ok {
-				return clear, nil
-			}
+	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
+	if from.obstructed(v) || slices.ContainsFunc(standings, func(s standing) bool { return s.obstructed(from.own) }) {
+		clear, ok, err := k.sweep(v, r, "")
+		if ok {
+			clear.decision = d
 		}
+		return clear, err
+	}
+	if clear, ok := k.astray(v, standings, r.key(), r.Now); ok {
+		clear.decision = d
+		return clear, nil
 	}
 	c := k.change(v, r.key(), r.Now)
 	c.Plan, c.PlanOrNone = plan.name, plan.name == cmp.Or(r.Plan, k.catalog.fallback)
-	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
+	is.Crossed = slices.Clip(is.Crossed)
 	for _, s := range standings {
-		step, crossed, err := s.step(from.own, is.Recorded, exact)
+		step, crossed, err := s.step(from.own, is.Recorded, len(from.grants) > 0)
 		if err != nil {
 			return verdict{}, err
 		}
@@ -125,26 +133,29 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		drawn.Used += use.Units
 		c.Grants = append(c.Grants, GrantStep{ID: use.ID, Was: &g, Is: &drawn})
 	}
-	is.Grants = append(is.Grants[:len(is.Grants):len(is.Grants)], from.grants...)
+	is.Grants = append(slices.Clip(is.Grants), from.grants...)
 	c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
-	return verdict{change: &c, decision: d}, nil
+	return verdict{change: &c, decision: d, charges: true}, nil
 }
 
 // refusal tells why units do not fit.
 func refusal(standings []standing, v View, units int64) Reason {
-	if s := pick(standings, units); units > s.allowance() && units-s.allowance() > grantsLeft(v) {
+	if asked := units - grantsLeft(v); asked > pick(standings, asked).most() {
 		return ReasonNeverFits
 	}
 	return ReasonOverLimit
 }
 
 // final is a verdict whose change needs no room.
-func (k rules) final(v View, key Key, callersPlan string, c Change, cost int64, why Reason) (verdict, error) {
-	plan, err := k.catalog.resolve(v.State.Plan, callersPlan)
+func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
+	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	return verdict{change: &c, decision: Decision{Cost: cost, Plan: plan.name, Reason: why}}, nil
+	if clear, ok, err := k.turn(v, standings, c); ok || err != nil {
+		return clear, err
+	}
+	return verdict{change: &c, decision: Decision{Cost: r.Cost, Plan: plan.name, Reason: why}}, nil
 }
 
 // addWindow adds a charge to those of a record: in the same window, or in one after it.
@@ -194,7 +205,21 @@ func (r Record) what() string {
 	return word + " " + itoa(r.Cost)
 }
 
-// until is when something ends that lasts from now on, in whole seconds.
+// until is when something ends that lasts from now on: a whole second, and not before its time.
 func until(now time.Time, lasts time.Duration) time.Time {
-	return now.Add(lasts).UTC().Truncate(time.Second)
+	end := now.UTC().Add(lasts)
+	if whole := end.Truncate(time.Second); !whole.Equal(end) {
+		end = whole.Add(time.Second)
+	}
+	return end
+}
+
+// shown is v as r is to see it. If r skips closed windows, that is at no time before the stored one began: nothing is brought back to an older window.
+func (r Request) shown(v View) View {
+	for _, c := range v.State.Counters {
+		if r.SkipClosed && c.Window.Start.After(v.Now) {
+			v.Now = c.Window.Start
+		}
+	}
+	return v
 }

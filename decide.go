@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -32,17 +31,17 @@ const (
 type Decision struct {
 	Allowed bool
 	Reason  Reason
-	Replay  bool   // the operation was decided before; Cost, Reason, Window and Crossed are those of that time, the rest is of today
+	Replay  bool   // the operation was decided before; Cost, Reason and Window are those of that time, Crossed is all that the operation crossed, the rest is of today
 	Plan    string // the plan in force, with the subject's own limits
 	Cost    int64
 
 	// The strictest limit: of a refusal the one that refuses, else the one that leaves least.
-	LimitName string // empty if the plan limits nothing of the meter
+	LimitName string // empty if no limit of the meter is hard
 	Used      int64  // units charged in Window, with this operation's if it was charged
 	Held      int64  // units reserved by live holds
 	Limit     int64  // with what was carried over; Unlimited if the plan sets no limit
 	Remaining int64  // Limit - Used - Held, at least 0
-	Window    Window // its End is when the units come back
+	Window    Window // in which the operation's units count, the last if there are several; of a refusal, and of what has no units of its own, the present one. Its End is when they come back
 	Granted   int64  // units that live grants have left
 
 	Limits  []LimitState // every limit of the meter, sorted by name
@@ -62,7 +61,8 @@ type LimitState struct {
 	Over bool
 }
 
-// Notice tells that a threshold was crossed. Of one window and limit, every notice of a threshold has the same ID: a receiver can drop repeats.
+// Notice tells that the units charged and held reached a threshold. Of one window and limit, every notice of a threshold has the same ID: a receiver can drop repeats. One decision has it, and the repeats of that operation;
+// another only if units came back in between, so that the threshold was reached twice.
 type Notice struct {
 	ID      string
 	Limit   string
@@ -80,6 +80,7 @@ type rules struct {
 type verdict struct {
 	change   *Change
 	decision Decision // with a change, what holds once it is committed, but for the figures, which the commit's view gives
+	charges  bool     // the change charges or holds, in the windows of its steps
 	again    bool     // the change only clears the way: decide again after it
 }
 
@@ -100,16 +101,20 @@ func (k rules) change(v View, key Key, now time.Time) Change {
 
 // decided makes the decision that the standings of v give. charged says that the cost is in the counts already.
 func decided(v View, plan plan, standings []standing, cost int64, why Reason, charged bool) Decision {
-	s := pick(standings, cost)
-	d := Decision{
-		Allowed: why != ReasonOverLimit && why != ReasonNeverFits && why != ReasonClosed,
-		Reason:  why, Plan: plan.name, Cost: cost, LimitName: s.limit.Name, Granted: grantsLeft(v),
+	d := Decision{Allowed: true, Reason: why, Plan: plan.name, Cost: cost, Granted: grantsLeft(v)}
+	var refused int64
+	switch why {
+	case ReasonOverLimit, ReasonNeverFits:
+		d.Allowed, refused = false, cost-d.Granted
+	case ReasonClosed:
+		d.Allowed = false
 	}
+	s := pick(standings, refused)
 	for _, s := range standings {
 		d.Limits = append(d.Limits, s.state(cost, charged))
 	}
 	shown := s.state(cost, charged)
-	d.Used, d.Held, d.Limit, d.Remaining, d.Window = shown.Used, shown.Held, shown.Limit, shown.Remaining, shown.Window
+	d.LimitName, d.Used, d.Held, d.Limit, d.Remaining, d.Window = s.limit.Name, shown.Used, shown.Held, shown.Limit, shown.Remaining, shown.Window
 	return d
 }
 
@@ -126,13 +131,14 @@ func (s standing) state(cost int64, charged bool) LimitState {
 }
 
 // committed fills in the figures of a decision from what is stored after its change.
-func (k rules) committed(d Decision, c Change, after View) Decision {
+func (k rules) committed(answer verdict, after View) Decision {
+	d, c := answer.decision, *answer.change
 	plan, _ := k.catalog.resolve(d.Plan, "") // it was in force when the change was made
 	var standings []standing
 	for _, l := range k.catalog.counters[c.Key.Meter] {
 		l = plan.limit(l)
-		s, err := place(l, after)
-		if touched := slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Limit == l.Name }); touched || err != nil {
+		s, err := place(l, after, false)
+		if answer.charges || err != nil {
 			// The window that was charged is shown, whatever the time is by now.
 			stored := after.State.Counters[l.Name]
 			s = standing{limit: l, stored: stored, window: stored.Window, carried: stored.Carried, count: stored.Count}
@@ -142,43 +148,58 @@ func (k rules) committed(d Decision, c Change, after View) Decision {
 	}
 	shown := decided(after, plan, standings, d.Cost, d.Reason, true)
 	shown.Crossed = d.Crossed
+	if is := c.Records[0].Is; is != nil {
+		shown.Window = is.shown(standings, shown)
+	}
 	return shown
 }
 
 // replay answers a repeat of an operation: with what was decided then, and what remains today.
-func (k rules) replay(v View, key Key, callersPlan string, r Record, why Reason) (verdict, error) {
-	plan, standings, err := k.look(v, key, callersPlan)
+func (k rules) replay(v View, r Request, have Record, why Reason) (verdict, error) {
+	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	d := decided(v, plan, standings, r.Cost, why, true)
+	d := decided(v, plan, standings, have.Cost, why, true)
 	d.Replay = true
-	starts := map[string]time.Time{}
-	for _, w := range r.Windows {
-		starts[w.Limit] = w.Start
-	}
-	for _, s := range standings {
-		if start, ok := starts[s.limit.Name]; ok && s.limit.Name == d.LimitName {
-			d.Window = s.limit.Period.At(start)
-		}
-	}
-	for _, c := range r.Crossed {
+	d.Window = have.shown(standings, d)
+	for _, c := range have.Crossed {
 		for _, s := range standings {
 			if s.limit.Name == c.Limit {
-				d.Crossed = append(d.Crossed, notice(key, c, s.limit.Period.At(starts[c.Limit])))
+				d.Crossed = append(d.Crossed, notice(r.key(), c, s.at(c.Start)))
 			}
 		}
 	}
 	return verdict{decision: d}, nil
 }
 
+// shown is the window that a decision on an operation shows: that in which its units count, of the limit that d names. Of a hold it is that in which it was made.
+func (r Record) shown(standings []standing, d Decision) Window {
+	for _, s := range standings {
+		if start, ok := r.start(s.limit.Name, r.Kind == KindHold); ok && s.limit.Name == d.LimitName {
+			return s.at(start)
+		}
+	}
+	return d.Window
+}
+
+// at is the window of the limit that starts at start.
+func (s standing) at(start time.Time) Window {
+	if start.Equal(s.stored.Window.Start) && !s.stored.Window.IsZero() {
+		return s.stored.Window
+	}
+	w := s.limit.Period.At(start)
+	w.Start = start // where the period was cut differently before, the first window begins late
+	return w
+}
+
 // look resolves the plan and places the counters.
-func (k rules) look(v View, key Key, callersPlan string) (plan, []standing, error) {
-	p, err := k.catalog.resolve(v.State.Plan, callersPlan)
+func (k rules) look(v View, r Request) (plan, []standing, error) {
+	p, err := k.catalog.resolve(v.State.Plan, r.Plan)
 	if err != nil {
 		return p, nil, err
 	}
-	standings, err := k.standings(v, p, key.Meter)
+	standings, err := k.standings(v, p, r)
 	return p, standings, err
 }
 

@@ -46,7 +46,7 @@ type Request struct {
 
 	Plan  string    // plan of a subject that has none stored. Empty: the catalog's default
 	Began time.Time // when the operation began, by whatever clock gave it its id. Zero: unknown, and then an id older than the horizon cannot be told from a new one
-	Over  Policy    // what Deduct does with a cost that does not fit
+	Over  Policy    // what Deduct and Settle do with a cost that does not fit
 
 	// Now takes the place of every clock: to replay a log, and in tests. A server must not fill it in from the network.
 	Now time.Time
@@ -90,7 +90,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	v, err := e.store.Load(ctx, q)
 	if err == nil {
 		var d Decision
-		if d, err = e.preflight(ctx, v, r); err == nil {
+		if d, err = e.preflight(ctx, v, q, r); err == nil {
 			return d, nil
 		}
 	}
@@ -101,12 +101,12 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	return Decision{}, err
 }
 
-func (e *Engine) preflight(ctx context.Context, v View, r Request) (Decision, error) {
-	answer, err := e.decide(ctx, v, query(r), e.rules.deduct(r))
+func (e *Engine) preflight(ctx context.Context, v View, q Query, r Request) (Decision, error) {
+	answer, v, err := e.decide(ctx, v, q, e.rules.deduct(r))
 	if err != nil || answer.change == nil {
 		return answer.decision, err
 	}
-	plan, standings, err := e.rules.look(v, r.key(), r.Plan)
+	plan, standings, err := e.rules.look(v, r)
 	return decided(v, plan, standings, r.Cost, cmp.Or(answer.decision.Reason, ReasonAdmitted), false), err
 }
 
@@ -121,12 +121,13 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
-// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend.
+// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend. r.Over is not looked at: nothing is held past a limit.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
 	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, e.guess(r), query(r), e.rules.hold(r, lasts))
+	// No guess: a hold ends by the store's time, not by what the host's clock shows.
+	return e.run(ctx, nil, query(r), e.rules.hold(r, lasts))
 }
 
 // Settle charges r.Cost, the true cost of a held operation, and ends the hold. What was held is there for it; what exceeds it is charged if it fits, and otherwise by the policy r.Over.
@@ -143,7 +144,7 @@ func (e *Engine) Release(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, true); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(r), e.rules.release(r.key(), r.Operation, r.Now, false))
+	return e.run(ctx, nil, query(r), e.rules.release(r))
 }
 
 // Extend makes a live hold last from now on as long as lasts. r.Cost is not looked at.
@@ -151,7 +152,7 @@ func (e *Engine) Extend(ctx context.Context, r Request, lasts time.Duration) (De
 	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(r), e.rules.extend(r.key(), r.Operation, lasts, r.Now))
+	return e.run(ctx, nil, query(r), e.rules.extend(r, lasts))
 }
 
 // RefundRequest asks that units of a charge come back.
@@ -211,14 +212,14 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		var answer verdict
-		answer, err = e.decide(ctx, v, q, decide)
-		if !stored && (err != nil || answer.change == nil) {
-			// Only what is stored can refuse.
+		answer, _, err = e.decide(ctx, v, q, decide)
+		if !stored && (err != nil || answer.change == nil || answer.decision.Reason == ReasonRecorded) {
+			// Only what is stored can refuse, and only what is stored says that no grant has the units.
 			stored = true
 			if v, err = e.store.Load(ctx, q); err != nil {
 				break
 			}
-			answer, err = e.decide(ctx, v, q, decide)
+			answer, _, err = e.decide(ctx, v, q, decide)
 		}
 		if err != nil || answer.change == nil {
 			return answer.decision, err
@@ -228,7 +229,7 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		if done && !answer.again {
-			return e.rules.committed(answer.decision, *answer.change, v), nil
+			return e.rules.committed(answer, v), nil
 		}
 		if stored = true; answer.again {
 			v, err = e.store.Load(ctx, q)
@@ -240,8 +241,8 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 	return Decision{}, err
 }
 
-// decide is a decision with the whole history at hand if it is needed.
-func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, error) {
+// decide is a decision with the whole history at hand if it is needed, and the view from which it was made.
+func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, View, error) {
 	answer, err := decide(v)
 	if errors.Is(err, errNeedHistory) {
 		q.History = true
@@ -249,7 +250,7 @@ func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (ve
 			answer, err = decide(v)
 		}
 	}
-	return answer, err
+	return answer, v, err
 }
 
 // guess is the view that most requests will find: a subject on the expected plan, in the window of the host's clock, with all its units. What is different, the guard of the first write finds out.

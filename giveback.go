@@ -7,16 +7,10 @@ import (
 	"time"
 )
 
-// giveBack is the part of a change that returns units.
-type giveBack struct {
-	steps  []Step
-	grants []GrantStep
-}
-
 // back takes units off a record, in the reverse of the order in which they were drawn: from grants first, then from the plan's own, the latest window first. It changes the record and returns what that does to the state.
 // A window that has closed has its total corrected, and the present one gets nothing; units of a grant that has expired are gone.
-func (k rules) back(v View, r *Record, units int64) giveBack {
-	var g giveBack
+func back(v View, r *Record, units int64) ([]Step, []GrantStep, error) {
+	var grants []GrantStep
 	r.Grants = slices.Clone(r.Grants)
 	for i := len(r.Grants) - 1; i >= 0 && units > 0; i-- {
 		use := &r.Grants[i]
@@ -26,18 +20,18 @@ func (k rules) back(v View, r *Record, units int64) giveBack {
 		if have, ok := v.State.Grants[use.ID]; ok && n > 0 {
 			less := have
 			less.Used -= min(n, have.Used)
-			g.grants = append(g.grants, GrantStep{ID: use.ID, Was: &have, Is: &less})
+			grants = append(grants, GrantStep{ID: use.ID, Was: &have, Is: &less})
 		}
 	}
 	r.Grants = slices.DeleteFunc(r.Grants, func(u GrantUse) bool { return u.Units == 0 })
 	var taken []ChargedWindow
 	r.Windows, taken = r.take(units)
-	g.steps = returned(v.State.Counters, taken)
-	return g
+	steps, err := returned(v.State.Counters, taken)
+	return steps, grants, err
 }
 
 // returned is what it does to the counters when units leave windows.
-func returned(counters map[string]Counter, taken []ChargedWindow) []Step {
+func returned(counters map[string]Counter, taken []ChargedWindow) ([]Step, error) {
 	steps := map[string]*Step{}
 	for _, t := range taken {
 		counter, ok := counters[t.Limit]
@@ -53,12 +47,20 @@ func returned(counters map[string]Counter, taken []ChargedWindow) []Step {
 			s.Add -= t.Units
 			continue
 		}
-		// Several records of one change may correct one window.
-		if i := slices.IndexFunc(s.Past, func(p Total) bool { return p.Start.Equal(t.Start) }); i >= 0 {
-			s.Past[i].Units -= t.Units
-		} else if _, known := totalOf(counter.Past, t.Start); known {
-			s.Past = append(s.Past, Total{Start: t.Start, Units: -t.Units})
+		total, known := totalOf(counter.Past, t.Start)
+		if !known {
+			if counter.lacks(t.Start) {
+				return nil, errNeedHistory
+			}
+			continue
 		}
+		// Several records of one change may correct one window.
+		i := slices.IndexFunc(s.Past, func(p Total) bool { return p.Start.Equal(t.Start) })
+		if i < 0 {
+			i = len(s.Past)
+			s.Past = append(s.Past, Total{Start: t.Start})
+		}
+		s.Past[i].Units = max(-total.Units, s.Past[i].Units-t.Units)
 	}
 	var sorted []Step
 	for _, limit := range slices.Sorted(maps.Keys(steps)) {
@@ -72,20 +74,20 @@ func returned(counters map[string]Counter, taken []ChargedWindow) []Step {
 			sorted = append(sorted, *s)
 		}
 	}
-	return sorted
+	return sorted, nil
 }
 
-// sweepAtOnce is how many expired holds one write clears away: an expression of DynamoDB has 4 KB.
-const sweepAtOnce = 20
+// atOnce is how many holds one write clears away: an expression of DynamoDB has 4 KB.
+const atOnce = 20
 
 // sweep clears away expired holds: only one, or as many as one write takes. There may be none.
-func (k rules) sweep(v View, key Key, now time.Time, only string) (verdict, bool) {
-	c := k.change(v, key, now)
+func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
+	c := k.change(v, r.key(), r.Now)
 	var taken []ChargedWindow
-	grants := maps.Clone(v.State.Grants)
+	grants := clone(v.State.Grants)
 	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
 		hold := v.State.Holds[id]
-		if !hold.expired(v.Now) || len(c.Records) == sweepAtOnce || only != "" && id != only {
+		if !hold.expired(v.Now) || len(c.Records) == atOnce || only != "" && id != only {
 			continue
 		}
 		taken = append(taken, hold.Windows...)
@@ -95,76 +97,144 @@ func (k rules) sweep(v View, key Key, now time.Time, only string) (verdict, bool
 				grants[use.ID] = g
 			}
 		}
-		c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &Record{Kind: KindReleased, Cost: hold.Cost}})
+		ended := hold.ended(true)
+		c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &ended})
 	}
-	c.Steps = returned(v.State.Counters, taken)
+	if len(c.Records) == 0 {
+		return verdict{}, false, nil
+	}
+	var err error
+	if c.Steps, err = returned(v.State.Counters, taken); err != nil {
+		return verdict{}, false, err
+	}
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
 		was, is := v.State.Grants[id], grants[id]
 		if !was.same(is) {
 			c.Grants = append(c.Grants, GrantStep{ID: id, Was: &was, Is: &is})
 		}
 	}
+	_, standings, err := k.look(v, r)
+	if err != nil {
+		return verdict{}, false, err
+	}
+	if clear, ok, err := k.turn(v, standings, c); ok || err != nil {
+		return clear, ok, err
+	}
+	return verdict{change: &c, again: true}, true, nil
+}
+
+// turn opens the windows into which something is carried over, if c gives units back after the windows before them have ended: what was left at a window's end does not change any more.
+func (k rules) turn(v View, standings []standing, c Change) (verdict, bool, error) {
+	o := k.change(v, c.Key, c.Now)
+	for _, s := range standings {
+		if s.opens && !s.stored.Window.IsZero() && s.limit.CarryOver > 0 && slices.ContainsFunc(c.Steps, func(back Step) bool { return back.Limit == s.limit.Name }) {
+			step, _, err := s.step(0, false, false)
+			if err != nil {
+				return verdict{}, false, err
+			}
+			o.Steps = append(o.Steps, step)
+		}
+	}
+	if len(o.Steps) == 0 {
+		return verdict{}, false, nil
+	}
+	if clear, ok := k.astray(v, standings, c.Key, c.Now); ok {
+		return clear, true, nil
+	}
+	return verdict{change: &o, again: true}, true, nil
+}
+
+// astray finds holds that say that they count in a window which is yet to open: a wrong clock had opened it before, and its count was folded into the one that is stored. Before it opens in earnest, they are told where they count.
+func (k rules) astray(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
+	c := k.change(v, key, now)
+	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
+		hold := v.State.Holds[id]
+		found := hold
+		found.Windows = slices.Clone(hold.Windows)
+		for i, w := range hold.Windows {
+			for _, s := range standings {
+				if s.opens && s.limit.Name == w.Limit && !s.stored.Window.IsZero() && !w.Start.Before(s.window.Start) {
+					found.Windows[i].Start = s.stored.Window.Start
+				}
+			}
+		}
+		if len(c.Records) < atOnce && hold.String() != found.String() {
+			c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &found})
+		}
+	}
 	return verdict{change: &c, again: true}, len(c.Records) > 0
 }
 
-// release decides the end of a hold whose work was not done. forget says that the id is to be free again.
-func (k rules) release(key Key, id string, now time.Time, forget bool) intent {
+// release decides the end of a hold whose work was not done.
+func (k rules) release(r Request) intent {
 	return func(v View) (verdict, error) {
-		have, ok := v.Records[id]
+		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, unknown(id, "released")
+			return verdict{}, unknown(r.Operation, "released")
+		case have.lapsed(v.Now):
+			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s, and its units have come back", r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind == KindReleased:
-			return k.replay(v, key, "", have, ReasonReleased)
+			return k.replay(v, r, have, ReasonReleased)
 		case have.Kind != KindHold:
-			return verdict{}, conflict("operation %q stands for %s: only a hold can be released", id, have.what())
-		case have.expired(v.Now):
-			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s, and its units have come back", id, have.Expires.Format(time.RFC3339))
+			return verdict{}, conflict("operation %q stands for %s: only a hold can be released", r.Operation, have.what())
 		}
-		gone := have
-		back := k.back(v, &gone, have.Cost)
-		c := k.change(v, key, now)
-		c.Steps, c.Grants = back.steps, back.grants
-		c.Records = []RecordStep{{ID: id, Was: &have, Is: &Record{Kind: KindReleased, Cost: have.Cost}}}
-		if forget {
-			c.Records[0].Is = nil
-		}
-		return k.final(v, key, "", c, have.Cost, ReasonReleased)
+		ended := have.ended(false)
+		return k.free(v, r, have, &ended)
 	}
 }
 
+// free ends a hold: its units come back, and it leaves behind what is.
+func (k rules) free(v View, r Request, hold Record, is *Record) (verdict, error) {
+	c := k.change(v, r.key(), r.Now)
+	c.Records = []RecordStep{{ID: r.Operation, Was: &hold, Is: is}}
+	rest := hold
+	var err error
+	if c.Steps, c.Grants, err = back(v, &rest, hold.Cost); err != nil {
+		return verdict{}, err
+	}
+	r.Cost = hold.Cost
+	return k.final(v, r, c, ReasonReleased)
+}
+
 // extend decides that a hold lasts from now on.
-func (k rules) extend(key Key, id string, lasts time.Duration, now time.Time) intent {
+func (k rules) extend(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
 		expires := until(v.Now, lasts)
-		have, ok := v.Records[id]
+		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, unknown(id, "extended")
+			return verdict{}, unknown(r.Operation, "extended")
+		case have.lapsed(v.Now):
+			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s: hold anew under another id", r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind != KindHold:
-			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", id, have.what())
-		case have.expired(v.Now):
-			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s: hold anew under another id", id, have.Expires.Format(time.RFC3339))
+			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
 		case have.Expires.Equal(expires):
-			return k.replay(v, key, "", have, ReasonExtended)
+			return k.replay(v, r, have, ReasonExtended)
 		}
 		longer := have
 		longer.Expires = expires
-		c := k.change(v, key, now)
-		c.Records = []RecordStep{{ID: id, Was: &have, Is: &longer}}
-		return k.final(v, key, "", c, have.Cost, ReasonExtended)
+		c := k.change(v, r.key(), r.Now)
+		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &longer}}
+		r.Cost = have.Cost
+		return k.final(v, r, c, ReasonExtended)
 	}
+}
+
+// lapsed reports whether the record is of a hold whose time was over before it was settled or released, whether or not it was cleared away since.
+func (r Record) lapsed(now time.Time) bool {
+	return r.Kind == KindHold && r.expired(now) || r.Kind == KindReleased && !r.Expires.IsZero()
 }
 
 // refund decides that units of a charge come back.
 func (k rules) refund(r RefundRequest) intent {
-	key := Key{Subject: r.Subject, Meter: r.Meter}
+	of := Request{Subject: r.Subject, Meter: r.Meter, Now: r.Now}
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.ID]; ok {
 			if have.Kind != KindRefund || have.Of != r.Operation || r.Units != 0 && r.Units != have.Cost {
 				return verdict{}, conflict("id %q stands for %s and now asks for another refund", r.ID, have.what())
 			}
-			return k.replay(v, key, "", have, ReasonRefunded)
+			return k.replay(v, of, have, ReasonRefunded)
 		}
 		charged, ok := v.Records[r.Operation]
 		if !ok {
@@ -174,59 +244,59 @@ func (k rules) refund(r RefundRequest) intent {
 			return verdict{}, conflict("operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())
 		}
 		left := charged.Cost - charged.Refunded
-		units := r.Units
-		if units == 0 {
-			units = left
+		if of.Cost = r.Units; of.Cost == 0 {
+			of.Cost = left
 		}
-		if units > left {
-			return verdict{}, invalid("a refund of %d of operation %q: of its %d units %d were refunded before", units, r.Operation, charged.Cost, charged.Refunded)
+		if of.Cost > left {
+			return verdict{}, invalid("a refund of %d of operation %q: of its %d units %d were refunded before", of.Cost, r.Operation, charged.Cost, charged.Refunded)
 		}
 		less := charged
-		less.Refunded += units
-		back := k.back(v, &less, units)
-		c := k.change(v, key, r.Now)
-		c.Steps, c.Grants = back.steps, back.grants
-		c.Records = []RecordStep{{ID: r.ID, Is: &Record{Kind: KindRefund, Cost: units, Of: r.Operation}}, {ID: r.Operation, Was: &charged, Is: &less}}
-		return k.final(v, key, "", c, units, ReasonRefunded)
+		less.Refunded += of.Cost
+		c := k.change(v, of.key(), r.Now)
+		c.Records = []RecordStep{{ID: r.ID, Is: &Record{Kind: KindRefund, Cost: of.Cost, Of: r.Operation}}, {ID: r.Operation, Was: &charged, Is: &less}}
+		var err error
+		if c.Steps, c.Grants, err = back(v, &less, of.Cost); err != nil {
+			return verdict{}, err
+		}
+		return k.final(v, of, c, ReasonRefunded)
 	}
 }
 
 // grant decides that a subject gets units beside those of its plan.
 func (k rules) grant(r GrantRequest) intent {
-	key := Key{Subject: r.Subject, Meter: r.Meter}
-	expires := r.Expires.UTC().Truncate(time.Second)
+	of := Request{Subject: r.Subject, Meter: r.Meter, Cost: r.Units, Now: r.Now}
+	granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 	return func(v View) (verdict, error) {
-		if have, ok := v.Records[r.ID]; ok {
-			if have.Kind != KindGrant || have.Cost != r.Units || !have.Expires.Equal(expires) {
-				return verdict{}, conflict("id %q stands for %s and now asks for another grant", r.ID, have.what())
-			}
-			return k.replay(v, key, "", have, ReasonGranted)
+		have, ok := v.Records[r.ID]
+		old, there := v.State.Grants[r.ID]
+		if !ok && there && old.live(v.Now) {
+			// The grant outlives what is remembered of its id.
+			have, ok = Record{Kind: KindGrant, Cost: old.Units, Expires: old.Expires}, true
 		}
-		if !expires.After(v.Now) {
-			return verdict{}, invalid("grant %q would end at %s, which is over", r.ID, expires.Format(time.RFC3339))
+		switch {
+		case ok && have.String() != granted.String():
+			return verdict{}, conflict("id %q stands for %s and now asks for another grant", r.ID, have.what())
+		case ok:
+			return k.replay(v, of, have, ReasonGranted)
+		case granted.expired(v.Now):
+			return verdict{}, invalid("grant %q would end at %s, which is over", r.ID, granted.Expires.Format(time.RFC3339))
 		}
-		c := k.change(v, key, r.Now)
-		live := 0
+		if live := len(liveGrants(v)); live >= MaxGrants {
+			return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live grants of meter %q, the most there can be", r.Subject, live, r.Meter)
+		}
+		c := k.change(v, of.key(), r.Now)
 		for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
-			if g := v.State.Grants[id]; g.live(v.Now) {
-				live++
-			} else if id != r.ID {
+			if g := v.State.Grants[id]; !g.live(v.Now) && id != r.ID {
 				c.Grants = append(c.Grants, GrantStep{ID: id, Was: &g})
 			}
 		}
-		if live >= MaxGrants {
-			return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live grants of meter %q, the most there can be", r.Subject, live, r.Meter)
-		}
-		step := GrantStep{ID: r.ID, Is: &Grant{Units: r.Units, Expires: expires}}
-		if g, ok := v.State.Grants[r.ID]; ok {
-			if g.live(v.Now) {
-				return verdict{}, conflict("grant %q is still live", r.ID)
-			}
-			step.Was = &g
+		step := GrantStep{ID: r.ID, Is: &Grant{Units: r.Units, Expires: granted.Expires}}
+		if there {
+			step.Was = &old
 		}
 		c.Grants = append(c.Grants, step)
-		c.Records = []RecordStep{{ID: r.ID, Is: &Record{Kind: KindGrant, Cost: r.Units, Expires: expires}}}
-		return k.final(v, key, "", c, r.Units, ReasonGranted)
+		c.Records = []RecordStep{{ID: r.ID, Is: &granted}}
+		return k.final(v, of, c, ReasonGranted)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 type Period struct {
 	kind  periodKind
 	first int8  // byWeek: days from Monday to the day on which it starts
-	every int16 // anchored: its length in units
+	every int32 // anchored: its length in units
 	// anchored: the reading of the zone's clock at the anchor, in seconds since it showed 1970-01-01T00:00:00
 	anchor int64
 	zone   zone
@@ -167,6 +167,14 @@ func parseReading(text string) (time.Time, error) {
 	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
 }
 
+// Location is the time zone by whose clock the windows are cut.
+func (p Period) Location() *time.Location {
+	if p.zone.location == nil {
+		return time.UTC
+	}
+	return p.zone.location
+}
+
 // String returns the text that ParsePeriod reads, in its shortest form.
 func (p Period) String() string {
 	text := calendar[p.kind].name
@@ -229,16 +237,16 @@ func ParsePeriod(text string) (Period, error) {
 
 // parseEvery reads what follows the word "every".
 func (p *Period) parseEvery(words []string) error {
-	n := "1"
+	n, rest := "1", words
 	if len(words) == 4 {
-		n, words = words[0], words[1:]
+		n, rest = words[0], words[1:]
 	}
-	if len(words) != 3 || words[1] != "from" {
+	if len(rest) != 3 || rest[1] != "from" {
 		return invalid(`window "every %s": want how long it is and when one begins, like "every 7 days from 2026-01-05" or "every month from 2026-01-31T09:00"`, strings.Join(words, " "))
 	}
 	var ok bool
-	if p.kind, ok = kindNamed(strings.TrimSuffix(words[0], "s"), everyDay, everyYear); !ok {
-		return invalid("unknown unit %q: want days, weeks, months or years", words[0])
+	if p.kind, ok = kindNamed(strings.TrimSuffix(rest[0], "s"), everyDay, everyYear); !ok {
+		return invalid("unknown unit %q: want days, weeks, months or years", rest[0])
 	}
 	c := calendar[p.kind]
 	most := 1200 / max(1, c.months)
@@ -249,11 +257,11 @@ func (p *Period) parseEvery(words []string) error {
 	if err != nil || every < 1 || every > most || strconv.Itoa(every) != n {
 		return invalid("every %s %ss: want a whole number from 1 to %d", n, c.name, most)
 	}
-	anchor, err := parseReading(words[2])
+	anchor, err := parseReading(rest[2])
 	if err != nil {
 		return err
 	}
-	p.every, p.anchor = int16(every), anchor.Unix()
+	p.every, p.anchor = int32(every), anchor.Unix()
 	return nil
 }
 

@@ -2,6 +2,8 @@ package headroom
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -20,11 +22,10 @@ type standing struct {
 }
 
 // standings places each counter of a meter in time, under a plan.
-func (k rules) standings(v View, plan plan, meter string) ([]standing, error) {
+func (k rules) standings(v View, plan plan, r Request) ([]standing, error) {
 	var all []standing
-	for _, l := range k.catalog.counters[meter] {
-		l = plan.limit(l)
-		s, err := place(l, v)
+	for _, l := range k.catalog.counters[r.Meter] {
+		s, err := place(plan.limit(l), v, r.SkipClosed)
 		if err != nil {
 			return nil, err
 		}
@@ -33,8 +34,8 @@ func (k rules) standings(v View, plan plan, meter string) ([]standing, error) {
 	return all, nil
 }
 
-// place finds the window in which a charge at the time of v would count.
-func place(l Limit, v View) (standing, error) {
+// place finds the window in which a charge at the time of v would count. With skipClosed it looks no further back than the stored window: nothing is charged, or brought back, to an older one.
+func place(l Limit, v View, skipClosed bool) (standing, error) {
 	stored, now := v.State.Counters[l.Name], v.Now
 	s := standing{limit: l, stored: stored, window: l.Period.At(now)}
 	switch {
@@ -42,17 +43,18 @@ func place(l Limit, v View) (standing, error) {
 		s.opens = true
 	case !stored.Window.End.After(now):
 		s.opens = true
-		s.carried = carry(l, stored, s.window, v)
+		s.carried = carry(l, stored, s.window, v.State.Holds)
 		if s.window.Start.Before(stored.Window.End) {
 			// The period was cut differently before, and the stored window held until now: the first one of the new kind begins where that ended.
 			s.window.Start = stored.Window.End
 		}
-	case stored.Window.Start.After(now.Add(ClockTolerance)):
+	case stored.Window.Start.After(now.Add(ClockTolerance)) && !skipClosed:
 		// A wrong clock opened a window of the future. What was charged there, and in windows closed since the present one, was charged now.
-		if oldest := len(stored.Past) - 1; stored.Partial && (oldest < 0 || stored.Past[oldest].Start.After(s.window.Start)) {
+		if stored.lacks(s.window.Start) {
 			return s, errNeedHistory
 		}
-		s.count, s.carried = stored.Count, stored.Carried
+		// What the present window could carry over is not known any more, and what that of the future could is no second allowance.
+		s.count = stored.Count
 		for _, t := range stored.Past {
 			if !t.Start.Before(s.window.Start) && !t.Unknown {
 				if s.count > anyCount(t.Units) {
@@ -63,7 +65,7 @@ func place(l Limit, v View) (standing, error) {
 			}
 		}
 	default:
-		// The stored window holds now, or began a moment ago by another's clock: windows never go back.
+		// The stored window holds now, or began a moment ago by another's clock, or the request's own is over: windows never go back.
 		s.window, s.count, s.carried = stored.Window, stored.Count, stored.Carried
 	}
 	s.holds(v)
@@ -82,20 +84,36 @@ func (s *standing) holds(v View) {
 			s.held += units
 		}
 	}
+	// A writer that knows nothing of holds may have counted less than they say.
+	s.held = min(s.held, s.count)
+	s.dead = min(s.dead, s.count-s.held)
 }
 
-// carry is what the window before leaves over for one that opens.
-func carry(l Limit, stored Counter, opening Window, v View) int64 {
-	left := l.Units // nothing was used of a window that passed unseen
-	if !stored.Window.End.Before(opening.Start) {
-		left += stored.Carried - stored.Count
-		for _, h := range v.State.Holds {
-			if h.expired(v.Now) {
-				left += h.in(l.Name, stored.Window.Start)
-			}
+// carry is what a window that opens may use of what the stored one, and those that nobody used since, left over. What a hold that was live at the stored window's end held counts as used, whatever became of it: so it does not matter when the first write of a window comes.
+func carry(l Limit, stored Counter, opening Window, holds map[string]Record) int64 {
+	most := min(l.CarryOver, multiple(l.Units, HistoryWindows))
+	if most == 0 {
+		return 0
+	}
+	used := stored.Count
+	for _, h := range holds {
+		if h.expired(stored.Window.End) {
+			used -= h.in(l.Name, stored.Window.Start)
 		}
 	}
-	return max(0, min(l.CarryOver, left))
+	carried := max(0, min(most, standing{limit: l, carried: stored.Carried}.allowance()-max(0, used)))
+	for w := l.Period.At(stored.Window.End); carried < most && w.Start.Before(opening.Start); w = l.Period.At(w.End) {
+		carried += min(l.Units, most-carried)
+	}
+	return carried
+}
+
+// multiple is units times n, or Unlimited where that is beyond int64.
+func multiple(units, n int64) int64 {
+	if units > Unlimited/n {
+		return Unlimited
+	}
+	return units * n
 }
 
 // allowance is what the window may use in all.
@@ -106,6 +124,12 @@ func (s standing) allowance() int64 {
 	return s.limit.Units + s.carried
 }
 
+// most is what a window of the limit may use at best, if the one before leaves enough over.
+func (s standing) most() int64 {
+	s.carried = max(s.carried, min(s.limit.CarryOver, multiple(s.limit.Units, HistoryWindows)))
+	return s.allowance()
+}
+
 // remaining is what the limit leaves; it is negative where more was charged than the limit in force.
 func (s standing) remaining() int64 { return s.allowance() - (s.count - s.dead) }
 
@@ -114,15 +138,16 @@ func (s standing) refuses(cost int64) bool {
 	return s.limit.Mode == Hard && cost > 0 && cost > s.remaining()
 }
 
-// pick returns the strictest of the standings that can refuse: one that can never hold the cost before any other, then the one that leaves least, then the one whose units come back last. With none there is no limit.
-func pick(standings []standing, cost int64) standing {
+// pick returns the strictest of the standings that can refuse: one that can never hold what was refused before any other, then the one that leaves least, then the one whose units come back last. With none there is no limit.
+// refused is what a refused request asked of the limits, beside what grants have left; 0 if it was not refused.
+func pick(standings []standing, refused int64) standing {
 	hard := slices.DeleteFunc(slices.Clone(standings), func(s standing) bool { return s.limit.Mode != Hard })
 	if len(hard) == 0 {
 		return standing{limit: Limit{Units: Unlimited}}
 	}
 	return slices.MinFunc(hard, func(a, b standing) int {
 		can := func(s standing) int {
-			if cost > s.allowance() {
+			if refused > s.most() {
 				return 0
 			}
 			return 1
@@ -147,16 +172,16 @@ func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing, error
 	}
 	var crossed []Crossing
 	for _, percent := range s.limit.Thresholds {
-		t := threshold(s.allowance(), percent)
+		t, ok := threshold(s.allowance(), percent)
 		switch {
-		case own == 0:
+		case !ok || own == 0:
 		case s.count >= t:
 			step.Min = max(step.Min, t)
-		case s.count+own < t:
+		case s.count < t-own:
 			step.Max = min(step.Max, t-own-1)
 		default:
 			step.Min, step.Max = max(step.Min, t-own), min(step.Max, t-1)
-			crossed = append(crossed, Crossing{Limit: s.limit.Name, Percent: percent})
+			crossed = append(crossed, Crossing{Limit: s.limit.Name, Percent: percent, Start: s.window.Start})
 		}
 	}
 	switch {
@@ -171,16 +196,29 @@ func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing, error
 	return step, crossed, nil
 }
 
+// obstructed reports whether what expired holds still count stands in the way of writing that own units are added, though it counts no more: the room that they take is needed, or whether a threshold is crossed depends on them.
+func (s standing) obstructed(own int64) bool {
+	if s.dead == 0 || own == 0 {
+		return false
+	}
+	return s.limit.Mode == Hard && own > s.allowance()-s.count || slices.ContainsFunc(s.limit.Thresholds, func(percent int) bool {
+		t, ok := threshold(s.allowance(), percent)
+		return ok && s.count-s.dead < t && t-own <= s.count
+	})
+}
+
 // maxPercent is the greatest threshold.
 const maxPercent = 1000
 
-// threshold is the least count that reaches percent of an allowance, at least 1.
-func threshold(allowance int64, percent int) int64 {
-	whole, rest := allowance/100, allowance%100
-	if whole > Unlimited/maxPercent-1 {
-		return Unlimited
+// threshold is the least count that reaches percent of an allowance, at least 1. There is none if no count can.
+func threshold(allowance int64, percent int) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(allowance), uint64(percent))
+	lo, up := bits.Add64(lo, 99, 0)
+	if hi += up; hi >= 100 || allowance == Unlimited {
+		return 0, false
 	}
-	return max(1, whole*int64(percent)+(rest*int64(percent)+99)/100)
+	count, _ := bits.Div64(hi, lo, 100)
+	return max(1, int64(count)), count <= math.MaxInt64
 }
 
 // spread is where a cost comes from: units of the plan, then grants by earliest expiry.
@@ -201,7 +239,7 @@ func allocate(standings []standing, v View, cost int64) spread {
 	a := spread{own: free}
 	rest := cost - free
 	for _, id := range liveGrants(v) {
-		if g := v.State.Grants[id]; rest > 0 && g.Used < g.Units {
+		if g := v.grant(id); rest > 0 && g.Used < g.Units {
 			n := min(rest, g.Units-g.Used)
 			a.grants = append(a.grants, GrantUse{ID: id, Units: n})
 			rest -= n
@@ -212,6 +250,24 @@ func allocate(standings []standing, v View, cost int64) spread {
 		a.own += rest
 	}
 	return a
+}
+
+// obstructed reports whether what expired holds draw from grants stands in the way of writing what a cost draws from them, though it counts no more.
+func (s spread) obstructed(v View) bool {
+	return slices.ContainsFunc(s.grants, func(use GrantUse) bool { return !v.grant(use.ID).same(v.State.Grants[use.ID]) })
+}
+
+// grant is a grant without what expired holds draw from it.
+func (v View) grant(id string) Grant {
+	g := v.State.Grants[id]
+	for _, h := range v.State.Holds {
+		for _, use := range h.Grants {
+			if use.ID == id && h.expired(v.Now) {
+				g.Used -= min(use.Units, g.Used)
+			}
+		}
+	}
+	return g
 }
 
 // liveGrants returns the ids of the grants that can be drawn on, the earliest expiry first.
@@ -231,11 +287,11 @@ func liveGrants(v View) []string {
 // grantsLeft is what live grants have left in all.
 func grantsLeft(v View) (left int64) {
 	for _, id := range liveGrants(v) {
-		if g := v.State.Grants[id]; left <= anyCount(g.Units-g.Used) {
-			left += g.Units - g.Used
-		} else {
+		g := v.grant(id)
+		if left > anyCount(g.Units-g.Used) {
 			return Unlimited
 		}
+		left += g.Units - g.Used
 	}
 	return left
 }

@@ -31,7 +31,9 @@ type Limit struct {
 	Units  int64  // at least 0
 	Mode   Mode   // zero: Hard
 
-	CarryOver  int64 // how many unused units the next window may use beside its own. Zero: none
+	// CarryOver is how many units that were left of a window at its end the next one may use beside its own, those carried into it included. Zero: none. At most 52 times Units counts.
+	// What a hold held then was not left, whatever became of it; nor is anything carried into a window that a wrong clock closed too early and that was brought back.
+	CarryOver  int64
 	Thresholds []int // percents of the limit, rising, 1 to 1000: a decision says which of them it crossed. Empty: none
 }
 
@@ -53,7 +55,7 @@ type Catalog struct {
 // Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
 // Two plans that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
-	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: maps.Clone(prices), counters: map[string][]Limit{}}
+	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}}
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
@@ -78,7 +80,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 				return nil, err
 			}
 		}
-		c.plans[p.Name] = Plan{Name: p.Name, Limits: slices.Clone(p.Limits)}
+		c.plans[p.Name] = p.clone()
 	}
 	if _, ok := c.plans[fallback]; !ok {
 		return nil, invalid("the default plan %q is not among the plans", fallback)
@@ -87,6 +89,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 		if err := p.validate(meter); err != nil {
 			return nil, err
 		}
+		c.prices[meter] = p.clone()
 	}
 	return c, nil
 }
@@ -118,7 +121,11 @@ func Lumcast() *Catalog {
 
 // Plans returns all plans, sorted by name.
 func (c *Catalog) Plans() []Plan {
-	return slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	plans := slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	for i := range plans {
+		plans[i] = plans[i].clone()
+	}
+	return plans
 }
 
 // Default returns the name of the plan of a subject that has no other.
@@ -130,14 +137,13 @@ func (c *Catalog) Prices(meter string) (Prices, error) {
 	if !ok {
 		return Prices{}, invalid("meter %q has no price list", meter)
 	}
-	return p, nil
+	return p.clone(), nil
 }
 
 // WithUnits returns the catalog with every limit of the meter set to units in every plan: what a trial run of another limit needs.
 func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	plans := c.Plans()
 	for i := range plans {
-		plans[i].Limits = slices.Clone(plans[i].Limits)
 		for j := range plans[i].Limits {
 			if plans[i].Limits[j].Meter == meter {
 				plans[i].Limits[j].Units = units
@@ -183,10 +189,12 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	}
 	p.overrides = map[string]int64{}
 	for part := range strings.SplitSeq(more, "+") {
-		limit, text, _ := strings.Cut(part, "=")
-		units, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || units < 0 || !c.counts(limit) {
-			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS, of a limit that some plan has", name, part)
+		// A meter's name may have an = in it, a limit's has none.
+		equals := max(0, strings.LastIndexByte(part, '='))
+		limit := part[:equals]
+		units, err := strconv.ParseInt(strings.TrimPrefix(part[equals:], "="), 10, 64)
+		if _, twice := p.overrides[limit]; twice || err != nil || units < 0 || !c.counts(limit) {
+			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS once, of a limit that some plan has", name, part)
 		}
 		p.overrides[limit] = units
 	}
@@ -197,6 +205,11 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 func (c *Catalog) counts(name string) bool {
 	slash := strings.LastIndexByte(name, '/')
 	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
+}
+
+func (p Plan) clone() Plan {
+	p.Limits = slices.Clone(p.Limits)
+	return p
 }
 
 func (l Limit) validate(plan string) error {

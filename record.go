@@ -15,7 +15,7 @@ const (
 	KindDeduct   Kind = 'd' // charged
 	KindHold     Kind = 'h' // held; State.Holds keeps it
 	KindSettled  Kind = 's' // held, then charged
-	KindReleased Kind = 'x' // held, then released, or expired and cleared away
+	KindReleased Kind = 'x' // held, then released; or expired, if Expires is set, and cleared away
 	KindRefund   Kind = 'r' // id of a refund
 	KindGrant    Kind = 'g' // id of a grant
 )
@@ -54,6 +54,7 @@ type GrantUse struct {
 type Crossing struct {
 	Limit   string
 	Percent int
+	Start   time.Time // of the window in which it was crossed
 }
 
 // String encodes the record in one line, "d30@week:1779667200". Its parts, separated by spaces, are
@@ -65,7 +66,7 @@ type Crossing struct {
 //	x1779670000  expiry, Unix seconds
 //	g5:ID        units drawn from a grant; ID is percent-encoded
 //	>ID          the operation that a refund undoes
-//	^week:80     a threshold crossed, in percent
+//	^week:80:1779667200   a threshold crossed, in percent, and the start of the window in which it was
 //
 // Stores keep this text; ParseRecord reads it.
 func (r Record) String() string {
@@ -98,7 +99,7 @@ func (r Record) String() string {
 		b.WriteString(" >" + url.QueryEscape(r.Of))
 	}
 	for _, c := range r.Crossed {
-		b.WriteString(" ^" + c.Limit + ":" + strconv.Itoa(c.Percent))
+		b.WriteString(" ^" + c.Limit + ":" + strconv.Itoa(c.Percent) + ":" + strconv.FormatInt(c.Start.Unix(), 10))
 	}
 	return b.String()
 }
@@ -165,10 +166,11 @@ func (p *recordParser) part(s string) {
 	case '>':
 		p.r.Of = p.id(value)
 	case '^':
-		limit, percent, _ := strings.Cut(value, ":")
+		limit, rest, _ := strings.Cut(value, ":")
+		percent, start, _ := strings.Cut(rest, ":")
 		n := p.units(percent)
+		p.r.Crossed = append(p.r.Crossed, Crossing{Limit: limit, Percent: int(n), Start: p.time(start)})
 		p.ok = p.ok && plainName(limit) && n > 0 && n <= maxPercent
-		p.r.Crossed = append(p.r.Crossed, Crossing{Limit: limit, Percent: int(n)})
 	default:
 		p.ok = false
 	}
@@ -202,26 +204,30 @@ func (r Record) in(limit string, start time.Time) (units int64) {
 	return units
 }
 
-// at returns what the record counts in the window of limit that starts at start.
-func (r Record) at(limit string, start time.Time) (units int64) {
+// start returns the start of the last window of limit in which the record counts or counted, or that of the first.
+func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
 	for _, w := range r.Windows {
-		if w.Limit == limit && w.Start.Equal(start) {
-			units += w.Units
+		if w.Limit == limit && !(ok && first) {
+			start, ok = w.Start, true
 		}
 	}
-	return units
-}
-
-// granted returns what the record draws from grants.
-func (r Record) granted() (units int64) {
-	for _, g := range r.Grants {
-		units += g.Units
-	}
-	return units
+	return start, ok
 }
 
 // expired reports whether a hold is over at now.
 func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
+
+// ended is what is remembered of a hold whose units came back: where it counted and what it crossed, for repeats of it, and of one that expired, when.
+func (r Record) ended(expired bool) Record {
+	e := Record{Kind: KindReleased, Cost: r.Cost, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
+	for i := range e.Windows {
+		e.Windows[i].Units = 0
+	}
+	if expired {
+		e.Expires = r.Expires
+	}
+	return e
+}
 
 // take removes units from the windows of each limit, the latest first, and returns what is taken where. The receiver is not changed.
 func (r Record) take(units int64) (left []ChargedWindow, taken []ChargedWindow) {

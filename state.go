@@ -38,6 +38,12 @@ type Counter struct {
 	Partial bool
 }
 
+// lacks reports whether a total of the window that starts at start may be kept elsewhere than in Past.
+func (c Counter) lacks(start time.Time) bool {
+	oldest := len(c.Past) - 1
+	return c.Partial && (oldest < 0 || c.Past[oldest].Start.After(start))
+}
+
 // Total is what was charged in a closed window.
 type Total struct {
 	Start   time.Time // first instant of the window, UTC

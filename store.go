@@ -86,7 +86,7 @@ type Step struct {
 	Min, Max int64 // guard: the count lies between, both included
 	Add      int64 // added to the count; may be negative, the count then stays at least 0 by Min
 	Opens    bool  // the counter begins a new window: what it counted becomes history, and it starts again at Add
-	Carried  int64 // of a counter that opens: what the new window may use beside its own units. Else a guard: this is what it may
+	Carried  int64 // where From and To are two windows: what that may use beside its own units. Else a guard: this is what it may
 
 	// Fold takes back windows that a wrong clock opened or closed: their totals are added to the count and leave the history. Guard: they are as given.
 	Fold []Total
@@ -128,7 +128,7 @@ func (r RecordStep) holds() (n int) {
 }
 
 func (s Step) holds(c Counter) bool {
-	if !c.Window.same(s.From) || !s.Opens && c.Carried != s.Carried {
+	if !c.Window.same(s.From) || s.From.same(s.To) && c.Carried != s.Carried {
 		return false
 	}
 	for _, f := range s.Fold {
@@ -181,7 +181,7 @@ func (s Step) apply(c Counter) Counter {
 		if !s.From.IsZero() {
 			c.Past = AddTotal(c.Past, Total{Start: s.From.Start, Units: c.Count})
 		}
-		c.Count, c.Carried = 0, s.Carried
+		c.Count = 0
 	}
 	for _, f := range s.Fold {
 		c.Count += f.Units
@@ -192,7 +192,7 @@ func (s Step) apply(c Counter) Counter {
 		c.Past = AddTotal(c.Past, Total{Start: p.Start, Units: t.Units + p.Units})
 	}
 	c.Count += s.Add
-	c.Window = s.To
+	c.Window, c.Carried = s.To, s.Carried
 	return c
 }
 

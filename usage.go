@@ -45,13 +45,13 @@ func (e *Engine) Usage(ctx context.Context, key Key, now time.Time) (Usage, erro
 
 // usage shows v as a charge at its time would find it.
 func (k rules) usage(v View, key Key) (Usage, error) {
-	plan, standings, err := k.look(v, key, "")
+	plan, standings, err := k.look(v, Request{Subject: key.Subject, Meter: key.Meter})
 	if err != nil {
 		return Usage{}, err
 	}
 	u := Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}}
 	for _, id := range liveGrants(v) {
-		u.Grants[id] = v.State.Grants[id]
+		u.Grants[id] = v.grant(id)
 	}
 	for id, h := range v.State.Holds {
 		if !h.expired(v.Now) {
@@ -66,11 +66,23 @@ func (k rules) usage(v View, key Key) (Usage, error) {
 				continue // known to be incomplete already
 			}
 			for _, h := range v.State.Holds {
-				t.Units -= h.at(s.limit.Name, t.Start)
+				t.Units -= s.stored.heldIn(h, s.limit.Name, t.Start)
 			}
-			l.History = append(l.History, WindowTotal{Window: s.limit.Period.At(t.Start), Units: max(0, t.Units), Unknown: t.Unknown})
+			if t.Units > 0 || t.Unknown {
+				l.History = append(l.History, WindowTotal{Window: s.at(t.Start), Units: max(0, t.Units), Unknown: t.Unknown})
+			}
 		}
 		u.Limits = append(u.Limits, l)
 	}
 	return u, nil
+}
+
+// heldIn is what a hold has of the window that starts at start. What it says that it has of a window after the counter's was folded into that one.
+func (c Counter) heldIn(hold Record, limit string, start time.Time) (units int64) {
+	for _, w := range hold.Windows {
+		if w.Limit == limit && (w.Start.Equal(start) || w.Start.After(start) && start.Equal(c.Window.Start)) {
+			units += w.Units
+		}
+	}
+	return units
 }

@@ -16,9 +16,9 @@ type Window struct {
 // IsZero reports whether w is no window at all.
 func (w Window) IsZero() bool { return w.Key == "" }
 
-// same reports whether w and o are one window.
+// same reports whether w and o are one window. Where the kind of period changed, two may begin at the same instant.
 func (w Window) same(o Window) bool {
-	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start)
+	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start) && w.End.Equal(o.End)
 }
 
 // At returns the window that holds t, for any t in the years 1 to 9999. The windows of a period tile time: every instant lies in one, and each begins where another ends. No two have the same key.
@@ -60,7 +60,7 @@ func ISOWeek(t time.Time) Window { return Period{}.At(t) }
 // ParseISOWeek returns the week in UTC that a key of the form "2026-W22" names.
 func ParseISOWeek(key string) (Window, error) {
 	var year, week int
-	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil {
+	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil && year > 0 {
 		// 4 January always lies in week 1.
 		w := ISOWeek(time.Date(year, time.January, 4+7*(week-1), 0, 0, 0, 0, time.UTC))
 		if w.Key == key {

@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -11,12 +12,17 @@ const withinHold = 5 * time.Minute
 // Joint is the decision on a request that two subjects pay for.
 type Joint struct {
 	Allowed            bool     // by both
-	Organisation, User Decision // User is empty if the organisation refuses
+	Organisation, User Decision // User is empty if the organisation refuses. If the user refuses, Organisation says that what it held came back
 }
 
+// errSettled says that another delivery of the request was charged while this one was refused.
+var errSettled = errors.New("another delivery was charged")
+
 // DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation, all under r.Operation.
+// r.Plan and r.Over are the subject's. A request that either refuses may be asked again under the same id.
+//
 // After an error, repeat the same operation: each step happens once. If nobody does, the organisation's hold expires; between the second and the third step a reader sees the user charged and the organisation's units held.
-// Neither goes over its limit; only if the hold expires between those two steps, and the organisation's units went to others before the repeat, is the organisation charged past its limit, and that is marked as recorded.
+// Neither goes over its limit; only if the hold ends between those two steps, and the organisation's units went to others before the repeat, is the organisation charged past its limit, and that is marked as recorded.
 func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
 	at := r
 	at.Subject, at.Plan, at.Over = organisation, "", OverRefuse
@@ -29,28 +35,53 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if organisation == r.Subject {
 		return Joint{}, invalid("subject %q cannot be its own organisation", organisation)
 	}
+	for try := 0; ; try++ {
+		j, err := e.deductWithin(ctx, at, r)
+		if !errors.Is(err, errSettled) {
+			return j, err
+		}
+		if try == maxTries {
+			return Joint{}, Errorf(CodeContended, nil, "deliveries of operation %q were refused and charged in turn; try again", r.Operation)
+		}
+	}
+}
+
+// deductWithin charges r, and at to the organisation.
+func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
 	var j Joint
 	var err error
-	if j.Organisation, err = e.run(ctx, e.guess(at), query(at), e.rules.holdAgain(at, withinHold)); err != nil {
-		return j, err
+	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.holdAgain(at, withinHold)); err != nil {
+		return Joint{}, err
 	}
 	if !j.Organisation.Allowed {
 		// A repeat may come after the user was charged and the hold expired.
 		v, err := e.store.Load(ctx, query(r))
-		if have, charged := v.Records[r.Operation]; err != nil || !charged || have.Kind != KindDeduct {
-			return j, err
+		if err != nil {
+			return Joint{}, err
+		}
+		if have, ok := v.Records[r.Operation]; !ok || have.Kind != KindDeduct {
+			return j, nil
 		}
 	}
-	if j.User, err = e.Deduct(ctx, r); err != nil {
-		return j, err
+	var failure *Error
+	j.User, err = e.Deduct(ctx, r)
+	if refused := errors.As(err, &failure) && !failure.transient(); refused {
+		// No repeat will charge the user under this id: nothing is left to be held for. If that fails, the hold expires.
+		_, _ = e.run(ctx, nil, query(at), e.rules.abandon(at))
+	}
+	if err != nil {
+		return Joint{}, err
 	}
 	if !j.User.Allowed {
-		_, err = e.run(ctx, nil, query(at), e.rules.release(at.key(), at.Operation, at.Now, true))
-		return j, err
+		if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.abandon(at)); err != nil {
+			return Joint{}, err
+		}
+		return j, nil
 	}
-	at.Over = OverRecord
+	// The user is charged, so the organisation is, whatever the time and its limit say by now.
+	at.Over, at.SkipClosed, at.Began = OverRecord, false, time.Time{}
 	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.settleAlways(at)); err != nil {
-		return j, err
+		return Joint{}, err
 	}
 	j.Allowed = true
 	return j, nil
@@ -63,12 +94,27 @@ func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case ok && have.Kind == KindHold && have.expired(v.Now):
-			clear, _ := k.sweep(v, r.key(), r.Now, r.Operation)
-			return clear, nil
+			clear, _, err := k.sweep(v, r, r.Operation)
+			return clear, err
 		case ok && have.Kind == KindReleased && have.Cost == r.Cost:
-			return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, &have, r.Cost)
+			return k.reserve(v, r, lasts, &have)
 		}
 		return first(v)
+	}
+}
+
+// abandon ends the hold for a request that will not be charged, and forgets its id, so that it can be asked again. Where nothing is held, another delivery or the time has ended it.
+func (k rules) abandon(r Request) intent {
+	return func(v View) (verdict, error) {
+		have, ok := v.Records[r.Operation]
+		switch {
+		case ok && have.Kind == KindSettled:
+			return verdict{}, errSettled
+		case ok && have.Kind == KindHold:
+			return k.free(v, r, have, nil)
+		}
+		plan, standings, err := k.look(v, r)
+		return verdict{decision: decided(v, plan, standings, r.Cost, ReasonReleased, true)}, err
 	}
 }
 

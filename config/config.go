@@ -136,7 +136,7 @@ func (r *reading) allPlans(n ast.Node) error {
 }
 
 func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
-	l := headroom.Limit{Name: "week"}
+	l := headroom.Limit{Name: "week", Thresholds: slices.Clone(defaultThresholds)}
 	err := r.keys(n, map[string]func(ast.Node) error{
 		"meter": func(n ast.Node) (err error) { l.Meter, err = r.text(n); return err },
 		"name":  func(n ast.Node) (err error) { l.Name, err = r.text(n); return err },
@@ -150,9 +150,50 @@ func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
 			}
 			return nil
 		},
-		"units": func(n ast.Node) (err error) { l.Units, err = r.amount(n, 0); return err },
+		"units":      func(n ast.Node) (err error) { l.Units, err = r.amount(n, 0); return err },
+		"mode":       func(n ast.Node) (err error) { l.Mode, err = r.mode(n); return err },
+		"carry_over": func(n ast.Node) (err error) { l.CarryOver, err = r.amount(n, 0); return err },
+		"thresholds": func(n ast.Node) (err error) { l.Thresholds, err = r.thresholds(n); return err },
 	}, "meter", "units")
 	return l, err
+}
+
+// defaultThresholds are those of a limit that names none, as in headroom.Lumcast.
+var defaultThresholds = []int{80, 100}
+
+// maxThreshold is the greatest percent that a limit may name.
+const maxThreshold = 1000
+
+func (r *reading) mode(n ast.Node) (headroom.Mode, error) {
+	name, err := r.text(n)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range []headroom.Mode{headroom.Hard, headroom.Soft, headroom.Shadow} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, r.fault(n, "unknown mode %q: want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)", name)
+}
+
+// thresholds reads rising percents. An empty list asks for no notices.
+func (r *reading) thresholds(n ast.Node) ([]int, error) {
+	var percents []int
+	err := r.items(n, func(n ast.Node) error {
+		percent, err := r.amount(n, 1)
+		switch {
+		case err != nil:
+			return err
+		case percent > maxThreshold:
+			return r.fault(n, "%d: want at most %d percent", percent, maxThreshold)
+		case len(percents) > 0 && int(percent) <= percents[len(percents)-1]:
+			return r.fault(n, "%d after %d: want rising percents", percent, percents[len(percents)-1])
+		}
+		percents = append(percents, int(percent))
+		return nil
+	})
+	return percents, err
 }
 
 func (r *reading) allPrices(n ast.Node) error {

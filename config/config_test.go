@@ -95,7 +95,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
 	for text, want := range map[string]string{
 		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, plans, prices`,
-		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want meter, name, units, window`,
+		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, meter, mode, name, thresholds, units, window`,
 		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
 		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
 		plan + "        units: 0200\n":                                "6:16: 0200: want a whole number in plain digits",
@@ -109,7 +109,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		plan + "        units: -1\n":                                  "6:16: -1: want at least 0",
 		plan + "        units: 9223372036854775808\n":                 "6:16: 9223372036854775808: want at most 9223372036854775807",
 		plan + "        name: week\n":                                 "5:9: units is missing",
-		plan + "        units: 1\n        window: fortnight\n":        `7:17: unknown window "fortnight": use "week"`,
+		plan + "        units: 1\n        window: fortnight\n":        `7:17: unknown window "fortnight": want hour, day, week, month, quarter or year, "week from sunday", or "every 2 weeks from 2026-01-05"; for another zone than UTC add "in Europe/Berlin"`,
 		plan + "        units: 1\n        units: 2\n":                 `7:9: mapping key "units" already defined at [6:9]`,
 		plan + "        units: 1\n        name: Week\n":               `5:9: limit "Week" of plan "free": want 1 to 32 lower-case letters, digits, - or _`,
 		plan + "        units: 1\n      - {meter: slots, units: 2}\n": `7:9: plan "free" limits "week" of meter "slots" twice`,
@@ -180,4 +180,14 @@ func FuzzParse(f *testing.F) {
 			_ = fault.Excerpt()
 		}
 	})
+}
+
+func TestTheExampleIsRight(t *testing.T) {
+	c, err := config.Load("../examples/headroom.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Catalog.Default() != "free" || len(c.Catalog.Plans()) != 3 || c.Horizon != headroom.DefaultHorizon || c.DynamoDB.Window != "quotaWeek" {
+		t.Errorf("default %q, plans %v, horizon %s, %+v", c.Catalog.Default(), c.Catalog.Plans(), c.Horizon, c.DynamoDB)
+	}
 }

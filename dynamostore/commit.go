@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,24 +17,32 @@ const formTries = 12
 // Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger. What else is true the failed condition tells, and the write is built again for the item as it is.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
-	for range formTries {
+	for try := range formTries {
 		e := s.opts.build(c, seen)
-		attrs, now, err := s.update(ctx, c.Key.Subject, e)
+		attrs, got, err := s.update(ctx, c.Key.Subject, e)
 		if err == nil {
-			after, err := s.opts.decode(attrs, c.Key)
+			after, err := s.opts.decode(attrs, c.Key, got.now)
 			if err != nil {
 				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the item was written but does not read")
 			}
-			s.tidy(ctx, after, now, c)
-			v, err := after.view("", orNow(c.Now, now))
+			s.tidy(ctx, after, got.now, c)
+			v, err := after.view(nil, orNow(c.Now, got.now))
 			return v, true, err
 		}
-		if seen, now, err = s.found(ctx, c, now, err); err != nil {
+		var failed *types.ConditionalCheckFailedException
+		if !errors.As(err, &failed) {
 			return headroom.View{}, false, err
 		}
-		v, err := seen.view(c.Operation, orNow(c.Now, now))
-		if err != nil || !c.Holds(v) {
-			return v, false, err
+		var now time.Time
+		if seen, now, err = s.found(ctx, c, got.now, failed, try); err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
+		v, err := seen.view(idsOf(c), orNow(c.Now, now))
+		if err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
+		if !c.Holds(v) {
+			return v, false, nil
 		}
 		if seen.needsAdopting() {
 			if err := s.adopt(ctx, &seen, c.Rotate); err != nil {
@@ -49,30 +58,28 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
 }
 
-// found returns the item that a failed condition was checked against, with what the ledger adds to it. now is the time of the answer that failed.
-func (s *Store) found(ctx context.Context, c headroom.Change, now time.Time, failed error) (item, time.Time, error) {
-	var condition *types.ConditionalCheckFailedException
-	if !errors.As(failed, &condition) {
-		return item{}, now, failed
+// found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so.
+func (s *Store) found(ctx context.Context, c headroom.Change, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
+	now = engines
+	if failed.Item != nil {
+		s.sendsOld.CompareAndSwap(oldUnknown, oldSent)
 	}
-	var it item
-	var err error
-	if condition.Item != nil {
-		s.sendsOld.Store(true)
-	}
-	if s.sendsOld.Load() {
-		it, err = s.opts.decode(condition.Item, c.Key)
-	} else {
+	switch {
+	case failed.Item != nil || s.sendsOld.Load() == oldSent && try == 0:
+		it, err = s.opts.decode(failed.Item, c.Key, now)
+	default:
+		// Where there is no item a second write does not fail.
+		s.sendsOld.CompareAndSwap(oldSent, oldMissed)
 		it, now, err = s.get(ctx, c.Key, true)
 	}
 	if err != nil {
 		return it, now, err
 	}
-	folds := false
+	old := false
 	for _, step := range c.Steps {
-		folds = folds || len(step.Fold) > 0
+		old = old || len(step.Fold)+len(step.Past) > 0
 	}
-	return it, now, s.complete(ctx, &it, c.Operation, folds, true)
+	return it, now, s.complete(ctx, &it, idsOf(c), old, true)
 }
 
 // build writes c for an item in the form of seen.
@@ -80,33 +87,37 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	var e expression
 	meter := c.Key.Meter
 	field := func(name string) string { return e.name(o.field(meter, name)) }
-	id, charge := idName(c.Operation), str(c.Charge.String())
-
 	plan := e.name(o.Names.Plan)
-	if c.PlanOrNone {
-		e.require("(" + plan + " = " + e.value(str(c.Plan)) + " OR attribute_not_exists(" + plan + ") OR " + plan + " = " + e.value(str("")) + ")")
-	} else {
+	none := func() string {
+		return "(attribute_not_exists(" + plan + ") OR " + plan + " = " + e.value(str("")) + ")"
+	}
+	switch {
+	case c.Plan == "":
+		e.require(none())
+	case c.PlanOrNone:
+		e.require("(" + plan + " = " + e.value(str(c.Plan)) + " OR " + none() + ")")
+	default:
 		e.equal(plan, str(c.Plan))
 	}
-
-	young := o.field(meter, "Ops")
 	if seen.formatted {
 		e.equal(field("Format"), num(format))
 		e.equal(field("Epoch"), num(c.Epoch.Unix()))
 		e.equal(field("Gen"), num(seen.gen))
-		e.absent(e.name(young, id))
-		e.absent(e.name(o.field(meter, "OpsBefore"), id))
 	} else {
 		e.absent(field("Format"))
+		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
 		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
 	}
-	switch {
-	case c.Rotate.IsZero():
-		e.set(e.name(young, id), charge)
-	default:
-		e.set(field("Ops"), &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{id: charge}})
+	maps := o.buildRecords(&e, c, seen)
+	o.buildGrants(&e, c, maps.grants)
+	if !seen.formatted {
+		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
+		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})
+	}
+	if !c.Rotate.IsZero() {
+		e.set(field("Ops"), &types.AttributeValueMemberM{Value: maps.young})
 		e.set(field("Epoch"), num(c.Rotate.Unix()))
 		if seen.formatted {
 			e.setTo(field("OpsBefore"), field("Ops"))
@@ -124,9 +135,135 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	return &e
 }
 
+// whole are maps of the item that a change writes as a whole, because a map and its child cannot be set in one expression; nil where it writes children only.
+type whole struct {
+	young, holds, grants map[string]types.AttributeValue
+}
+
+// buildRecords writes what the change does to records. A hold stands in a map of its own, by its full id, and what is there goes before what else is remembered of the id.
+func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole {
+	path := func(field, key string) string { return e.name(o.field(c.Key.Meter, field), key) }
+	var w whole
+	if !seen.formatted {
+		w.holds, w.grants = map[string]types.AttributeValue{}, map[string]types.AttributeValue{}
+	}
+	if !c.Rotate.IsZero() {
+		w.young = map[string]types.AttributeValue{}
+	}
+	more := 0
+	for _, r := range c.Records {
+		name := idName(r.ID)
+		if r.Is != nil && r.Is.Kind == headroom.KindHold {
+			more++
+		}
+		switch {
+		case r.Was == nil && !seen.formatted:
+		case r.Was == nil:
+			e.absent(path("Ops", name))
+			e.absent(path("OpsBefore", name))
+			e.absent(path("Holds", r.ID))
+		case r.Was.Kind == headroom.KindHold:
+			more--
+			e.equal(path("Holds", r.ID), str(r.Was.String()))
+			if r.Is == nil || r.Is.Kind != headroom.KindHold {
+				e.remove(path("Holds", r.ID))
+			}
+		default:
+			o.buildWas(e, c, r, seen)
+		}
+		switch {
+		case r.Is == nil:
+		case r.Is.Kind == headroom.KindHold && w.holds != nil:
+			w.holds[r.ID] = str(r.Is.String())
+		case r.Is.Kind == headroom.KindHold:
+			e.set(path("Holds", r.ID), str(r.Is.String()))
+		case w.young != nil:
+			w.young[name] = remembered(r)
+		default:
+			e.set(path("Ops", name), remembered(r))
+		}
+	}
+	if more > 0 && seen.formatted {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Holds")) + ") <= " + e.value(num(int64(headroom.MaxHolds-more))))
+	}
+	return w
+}
+
+// remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
+func remembered(r headroom.RecordStep) types.AttributeValue {
+	text := r.Is.String()
+	if r.Was != nil && r.Was.Kind != headroom.KindHold {
+		text += staysMark
+	}
+	return str(text)
+}
+
+// buildWas guards that a record is what the change takes it for, and takes it from where it does not belong after it.
+func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordStep, seen item) {
+	name := idName(r.ID)
+	young := e.name(o.field(c.Key.Meter, "Ops"), name)
+	old := func() string { return e.name(o.field(c.Key.Meter, "OpsBefore"), name) }
+	stays := r.Is != nil && r.Is.Kind != headroom.KindHold
+	oldText, inOld := seen.before[name]
+	youngText, inYoung := seen.ops[name]
+	_, inLedger := seen.fromLedger[name]
+	switch {
+	case inLedger:
+		// It is there under the quotaGen that was seen. What the item gets of it goes before.
+		e.absent(young)
+		e.absent(old())
+	case inOld && !inYoung:
+		e.absent(young)
+		e.equal(old(), str(oldText))
+		if c.Rotate.IsZero() {
+			e.remove(old())
+		}
+	case inYoung:
+		e.equal(young, str(youngText))
+		if c.Rotate.IsZero() && !stays {
+			e.remove(young)
+		}
+	default: // as it stands most often
+		e.equal(young, str(r.Was.String()))
+		if c.Rotate.IsZero() && !stays {
+			e.remove(young)
+		}
+	}
+}
+
+// buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
+func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]types.AttributeValue) {
+	for _, g := range c.Grants {
+		at := e.name(o.field(c.Key.Meter, "Grants"), g.ID)
+		switch {
+		case g.Was != nil:
+			e.equal(at, str(grantText(*g.Was)))
+		case whole == nil:
+			e.absent(at)
+		}
+		switch {
+		case g.Is == nil:
+			e.remove(at)
+		case whole != nil:
+			whole[g.ID] = str(grantText(*g.Is))
+		default:
+			e.set(at, str(grantText(*g.Is)))
+		}
+	}
+}
+
+func idsOf(c headroom.Change) []string {
+	ids := make([]string, len(c.Records))
+	for i, r := range c.Records {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
 func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen item) {
 	names := o.counter(meter, step.Limit)
-	count, span := e.name(names.count), e.name(names.span)
+	count := func() string { return e.name(names.count) } // an alias that nothing uses is an error
+	span := e.name(names.span)
 	switch {
 	case !step.From.IsZero():
 		e.equal(span, str(spanText(step.From)))
@@ -138,28 +275,35 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	default:
 		e.absent(span)
 	}
-	if step.Opens() {
-		e.set(count, num(step.Add))
-		past := e.name(names.past)
-		if step.From.IsZero() {
-			e.setTo(past, "if_not_exists("+past+", "+e.value(&types.AttributeValueMemberM{})+")")
-		} else {
-			// A total that is marked as unknown stays so.
-			closed := e.name(names.past, unix(step.From.Start))
-			e.setTo(closed, "if_not_exists("+closed+", "+count+")")
+	past := names.past
+	if guarded := step.Min > 0 || step.Max < math.MaxInt64; !step.From.IsZero() && guarded && !seen.uncounted[step.Limit] {
+		e.require(count() + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
+	}
+	o.buildCarried(e, step, names)
+	o.buildPast(e, step, names, seen)
+	switch {
+	case step.From.IsZero():
+		e.set(count(), num(step.Add))
+		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
+	case step.Opens:
+		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count()+", "+e.value(num(0))+")")
+		e.set(count(), num(step.Add))
+	default:
+		if seen.uncounted[step.Limit] {
+			e.absent(count())
 		}
-	} else {
-		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 		add := step.Add
 		for _, f := range step.Fold {
 			add += f.Units
 			if seen.holdsTotal(step.Limit, f.Start) {
-				at := e.name(names.past, unix(f.Start))
+				at := e.name(past, unix(f.Start))
 				e.equal(at, num(f.Units))
 				e.remove(at)
 			}
 		}
-		e.add(count, add)
+		if add != 0 {
+			e.add(count(), add)
+		}
 	}
 	if step.To.Start.Equal(step.From.Start) && !step.From.IsZero() {
 		return
@@ -170,17 +314,47 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	}
 }
 
+// buildCarried guards or sets what a window may use beside its own units.
+func (o Options) buildCarried(e *expression, step headroom.Step, names counterNames) {
+	switch carried := e.name(names.carried); {
+	case step.Opens && step.Carried != 0:
+		e.set(carried, num(step.Carried))
+	case step.Opens:
+		e.remove(carried)
+	case step.Carried != 0:
+		e.equal(carried, num(step.Carried))
+	default:
+		e.absent(carried)
+	}
+}
+
+// buildPast corrects totals of closed windows. One that lies in the ledger comes back into the item, which is looked at first.
+func (o Options) buildPast(e *expression, step headroom.Step, names counterNames, seen item) {
+	for _, p := range step.Past {
+		at := e.name(names.past, unix(p.Start))
+		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
+		e.set(e.name(names.past, staysPast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
+		if seen.holdsTotal(step.Limit, p.Start) {
+			e.require(at + " >= " + e.value(num(max(0, -p.Units))))
+			e.setTo(at, at+" + "+e.value(num(p.Units)))
+			continue
+		}
+		e.absent(at)
+		e.equal(e.name(names.past, morePast), num(seen.past[step.Limit].moved))
+		for _, t := range seen.state.Counters[step.Limit].Past {
+			if t.Start.Equal(p.Start) {
+				e.set(at, num(t.Units+p.Units))
+			}
+		}
+	}
+}
+
 // holdsTotal reports whether the item itself, rather than the ledger, holds a total. Of an item not yet seen it is assumed.
 func (it item) holdsTotal(limit string, start time.Time) bool {
 	if it.past == nil {
 		return true
 	}
-	for _, t := range it.past[limit] {
-		if t.Start.Equal(start) {
-			return true
-		}
-	}
-	return false
+	return it.past[limit].attrs[unix(start)] != nil
 }
 
 // needsAdopting reports whether another writer, that knows only the window and the count, has made the item or turned its window.
@@ -201,18 +375,18 @@ func (s *Store) adopt(ctx context.Context, it *item, epoch time.Time) error {
 		e.set(field("Gen"), num(0))
 		e.set(field("Epoch"), num(epoch.Unix()))
 		e.set(field("Ops"), &types.AttributeValueMemberM{})
-		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
+		for _, name := range []string{"OpsBefore", "Holds", "Grants"} {
+			e.set(field(name), &types.AttributeValueMemberM{})
+		}
 	}
 	for limit, counter := range it.state.Counters {
 		names := s.opts.counter(meter, limit)
-		known, turned := it.turned[limit]
+		t, turned := it.turned[limit]
 		switch {
-		case turned && !known.IsZero():
-			e.equal(e.name(names.span), str(spanText(known)))
-			e.set(e.name(names.past, unix(known.Start)), str(unknownTotal))
-			if counter.Window.Start.Before(known.Start) {
-				// The other writer turned the window back: its earlier total is lost too.
-				e.set(e.name(names.past, unix(counter.Window.Start)), str(unknownTotal))
+		case turned && !t.known.IsZero():
+			e.equal(e.name(names.span), str(spanText(t.known)))
+			for _, start := range t.lost {
+				e.set(e.name(names.past, unknownPast+unix(start)), &types.AttributeValueMemberBOOL{Value: true})
 			}
 		case turned || !it.formatted:
 			e.absent(e.name(names.span))

@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -20,10 +21,10 @@ import (
 //
 //	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
 //	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339
-//	charge   S  of an id: its headroom.Charge
+//	charge   S  of an id: its headroom.Record
 //	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
 //	total    N  of a window: what was charged in it; S "?" if that is not known
-//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: that a row is there never makes a difference once it is over
+//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: it lies so late that what the row says need not be remembered then, whether the row is still there or not
 //
 // An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
 // an id that is neither here at that look nor in the item at that write was not charged.
@@ -32,10 +33,12 @@ const (
 	ledgerSort    = "row"
 	ledgerExpires = "expires"
 
-	itemBytes   = 960 // past this size of Headroom's attributes ids move, so that a write stays at one unit (1,024 bytes)
-	pastMost    = 8   // past this number of totals the oldest move,
-	pastKept    = 4   // and this many stay
-	rowsAtOnce  = 25  // as many as one BatchWriteItem takes
+	unitBytes   = 1024 // a write is paid by
+	itemBytes   = 960  // past this size of Headroom's attributes ids move, so that a write stays at one unit
+	idBytes     = 384  // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
+	pastMost    = 8    // past this number of totals the oldest move,
+	pastKept    = 4    // and this many stay
+	rowsAtOnce  = 25   // as many as one BatchWriteItem takes
 	batchTries  = 5
 	passedSlack = 24 * time.Hour
 )
@@ -52,14 +55,17 @@ func pastRow(limit string, start time.Time) string {
 	return pastRows(limit) + start.UTC().Format(time.RFC3339)
 }
 
-// complete adds to an item what the ledger has of it: the charge of one operation, and the whole history if it is asked for.
-func (s *Store) complete(ctx context.Context, it *item, operation string, history, consistent bool) error {
-	name := idName(operation)
-	_, young := it.ops[name]
-	_, old := it.before[name]
-	if operation != "" && it.gen != 0 && !young && !old {
-		if err := s.lookUp(ctx, it, name, consistent); err != nil {
-			return err
+// complete adds to an item what the ledger has of it: the records of some ids, and the whole history if it is asked for.
+func (s *Store) complete(ctx context.Context, it *item, ids []string, history, consistent bool) error {
+	for _, id := range ids {
+		name := idName(id)
+		_, held := it.state.Holds[id]
+		_, young := it.ops[name]
+		_, old := it.before[name]
+		if it.gen != 0 && !held && !young && !old {
+			if err := s.lookUp(ctx, it, name, consistent); err != nil {
+				return err
+			}
 		}
 	}
 	if !history {
@@ -73,14 +79,7 @@ func (s *Store) complete(ctx context.Context, it *item, operation string, histor
 		if err != nil {
 			return err
 		}
-		// A total in the item is younger than one of the same window in the ledger.
-		for _, t := range it.past[limit] {
-			moved = slices.DeleteFunc(moved, func(m headroom.Total) bool { return m.Start.Equal(t.Start) })
-		}
-		for _, t := range it.past[limit] {
-			moved = headroom.AddTotal(moved, t)
-		}
-		c.Past, c.Partial = before(moved, c.Window.Start), false
+		c.Past, c.Partial = it.past[limit].before(moved, c.Window.Start), false
 		it.state.Counters[limit] = c
 	}
 	return nil
@@ -127,8 +126,8 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, con
 		r := reader{attrs: row, subject: key.Subject}
 		start, err := time.Parse(time.RFC3339, strings.TrimPrefix(r.str(ledgerSort), pastRows(limit)))
 		t, ok := total(unix(start), row["total"])
-		if err != nil || !ok {
-			return nil, headroom.Errorf(headroom.CodeFormat, err, "a row of the history of %q in the ledger does not read", key.Subject)
+		if err != nil || r.err != nil || !ok {
+			return nil, headroom.Errorf(headroom.CodeFormat, cmp.Or(err, r.err), "a row of the history of %q in the ledger does not read", key.Subject)
 		}
 		totals = append(totals, t)
 	}
@@ -139,7 +138,7 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, con
 func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
 	s.forgetFolded(ctx, it, c)
 	expires := now
-	for _, t := range append([]time.Time{c.Now}, ends(it)...) {
+	for _, t := range append([]time.Time{c.Now, it.state.Epoch}, ends(it)...) {
 		if t.After(expires) {
 			expires = t
 		}
@@ -148,22 +147,38 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 
 	var e expression
 	var rows []types.WriteRequest
-	for limit, past := range it.past {
-		if len(past) <= pastMost {
+	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
+	for limit, c := range it.state.Counters {
+		past := it.past[limit]
+		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool { return past.stays[start] })
+		if len(starts) <= pastMost {
 			continue
 		}
 		names := s.opts.counter(it.key.Meter, limit)
-		w := it.state.Counters[limit].Window
-		kept := expires.Add((headroom.HistoryWindows + 1) * w.End.Sub(w.Start))
-		for _, t := range past[pastKept:] {
-			at := e.name(names.past, unix(t.Start))
-			e.equal(at, totalValue(t))
-			e.remove(at)
+		kept := expires.Add((headroom.HistoryWindows + 1) * c.Window.End.Sub(c.Window.Start))
+		for _, start := range starts[:len(starts)-pastKept] {
+			t := past.totals[start]
+			if len(rows) == rowsAtOnce || !t.Start.Before(c.Window.Start) {
+				break
+			}
+			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start)} {
+				if v := past.attrs[key]; v != nil {
+					at := e.name(names.past, key)
+					e.equal(at, v)
+					e.remove(at)
+				}
+			}
 			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
 		}
-		e.set(e.name(names.past, morePast), &types.AttributeValueMemberBOOL{Value: true})
+		more := e.name(names.past, morePast)
+		if past.moved == 0 {
+			e.absent(more)
+		} else {
+			e.equal(more, num(past.moved))
+		}
+		e.set(more, num(past.moved+1))
 	}
-	if it.size > itemBytes && len(it.ops)+len(it.before) > 0 {
+	if it.full() && len(rows) < rowsAtOnce {
 		for _, generation := range []struct {
 			field   string
 			charges map[string]string
@@ -172,6 +187,9 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 			for _, name := range slices.Sorted(maps.Keys(generation.charges)) {
 				if len(rows) == rowsAtOnce {
 					break
+				}
+				if strings.HasSuffix(generation.charges[name], staysMark) {
+					continue
 				}
 				e.remove(e.name(s.opts.field(it.key.Meter, generation.field), name))
 				rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{
@@ -196,6 +214,15 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
 		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
+}
+
+// full reports whether ids are to move.
+func (it item) full() bool {
+	most := itemBytes
+	for most-(it.size-it.idsSize) < idBytes {
+		most += unitBytes
+	}
+	return it.size > most && it.idsSize > 0
 }
 
 // forgetFolded deletes the ledger's rows of totals that the change took back into the count.

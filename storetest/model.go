@@ -91,7 +91,7 @@ func newPlay(w *world, r *rapid.T) *play {
 		limits:  map[string]map[string]int64{"free": {"slots": 200, "tokens": 1 << 60}, "pro": {"slots": 300}},
 		horizon: o.Horizon, plans: map[string]string{}, books: map[headroom.Key]*book{},
 	}
-	p.now = base
+	p.now = base.Add(one(p, "begins", 0, 3*day, 6*day-10*time.Hour-time.Second))
 	p.accept()
 	return p
 }
@@ -114,7 +114,9 @@ func (p *play) run() {
 // tick lets time pass, and says what the clocks show: the store's, and with hosts of their own the engine's.
 func (p *play) tick() {
 	p.step++
-	if odds(p, "time passes", 5) {
+	if odds(p, "week turns", 16) {
+		p.now = mondayOf(p.now).Add(week + one(p, "around", 0, -time.Second, time.Second, time.Minute, 4*time.Minute, 6*time.Minute))
+	} else if odds(p, "time passes", 5) {
 		p.now = p.now.Add(one(p, "passes", time.Second, time.Second, time.Minute, time.Minute, time.Hour, 5*time.Hour, 5*time.Hour, day, 3*day, 6*day, week, 16*day))
 	}
 	lie := func(whose string) time.Duration {

@@ -113,6 +113,10 @@ func (o *oracle) decide(r headroom.Request, now time.Time, write bool) (headroom
 	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
 	book := o.book(key)
 	turned, sound := book.turn(now)
+	closed := r.SkipClosed && book.monday.After(mondayOf(now))
+	if closed {
+		turned, sound = *book, true // it stays as it is
+	}
 	plan, limit := o.plan(key, r.Plan)
 	decision := func(reason headroom.Reason) headroom.Decision {
 		d := headroom.Decision{Reason: reason, Plan: plan, Cost: r.Cost, LimitName: "week", Used: turned.used, Limit: limit, Window: weekOf(turned.monday)}
@@ -143,7 +147,7 @@ func (o *oracle) decide(r headroom.Request, now time.Time, write bool) (headroom
 	if !sound {
 		return headroom.Decision{}, headroom.CodeInvalid
 	}
-	if r.SkipClosed && book.monday.After(mondayOf(now)) {
+	if closed {
 		return decision(headroom.ReasonClosed), ""
 	}
 	reason := headroom.ReasonAdmitted
@@ -217,7 +221,7 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 		return headroom.Usage{}, headroom.CodeInvalid
 	}
 	plan, limit := o.plan(key, "")
-	l := headroom.LimitUsage{Name: "week", Window: weekOf(turned.monday), Used: turned.used, Limit: limit}
+	l := headroom.LimitUsage{LimitState: headroom.LimitState{Name: "week", Window: weekOf(turned.monday), Used: turned.used, Limit: limit}}
 	if l.Used < limit {
 		l.Remaining = limit - l.Used
 	}

@@ -34,7 +34,7 @@ type rule struct {
 
 // Run tests the rules one after another, each as a subtest of its own that is named after the rule, or after the case of the list of known faults that it holds.
 func Run(t *testing.T, h Harness) {
-	for _, rules := range [][]rule{admission, once, windows, plans, names, failures, logs} {
+	for _, rules := range [][]rule{admission, once, windows, plans, names, failures, logs, holds, holdsOverTurn, refunds, grants, limits, carrying, notices, within, interrupted} {
 		for _, r := range rules {
 			t.Run(r.name, func(t *testing.T) { r.test(t, h) })
 		}
@@ -43,7 +43,9 @@ func Run(t *testing.T, h Harness) {
 
 // Concurrent tests what many writers do at the same time.
 func Concurrent(t *testing.T, h Harness) {
-	for _, r := range crowds {
-		t.Run(r.name, func(t *testing.T) { r.test(t, h) })
+	for _, rules := range [][]rule{crowds, crowdsOfHolds} {
+		for _, r := range rules {
+			t.Run(r.name, func(t *testing.T) { r.test(t, h) })
+		}
 	}
 }

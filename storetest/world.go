@@ -108,6 +108,9 @@ type account struct {
 	plan    string // that decisions are expected to name
 	limit   int64  // that decisions are expected to name
 	window  headroom.Window
+	held    int64         // that decisions are expected to show as held,
+	granted int64         // and as left of grants
+	lasting time.Duration // of holds; zero: an hour
 }
 
 // on is the account as another engine on the same store sees it.
@@ -149,7 +152,7 @@ func (a account) request(id string, cost int64, mods ...mod) headroom.Request {
 	return r
 }
 
-// text shows every field of a decision.
+// text shows every field of a decision but for the standing of each limit.
 func text(d headroom.Decision) string {
 	verb, replay := "refused", ""
 	if d.Allowed {
@@ -158,7 +161,34 @@ func text(d headroom.Decision) string {
 	if d.Replay {
 		replay = "replay, "
 	}
-	return fmt.Sprintf("%s (%s%s) %d on plan %q: %d used and %d held of %d by %q, %d left, in %s", verb, replay, d.Reason, d.Cost, d.Plan, d.Used, d.Held, d.Limit, d.LimitName, d.Remaining, span(d.Window))
+	s := fmt.Sprintf("%s (%s%s) %d on plan %q: %d used and %d held of %d by %q, %d left, in %s", verb, replay, d.Reason, d.Cost, d.Plan, d.Used, d.Held, d.Limit, d.LimitName, d.Remaining, span(d.Window))
+	if d.Granted != 0 {
+		s += fmt.Sprintf(", %d granted", d.Granted)
+	}
+	for _, n := range d.Crossed {
+		s += fmt.Sprintf(", crossed %d%% of %q in %s (notice %s)", n.Percent, n.Limit, span(n.Window), n.ID)
+	}
+	return s
+}
+
+// full shows every field of a decision.
+func full(d headroom.Decision) string {
+	s := text(d)
+	for _, l := range d.Limits {
+		s += "; " + limitText(l)
+	}
+	return s
+}
+
+func limitText(l headroom.LimitState) string {
+	s := fmt.Sprintf("%s: %d used and %d held of %d, %d left, in %s", l.Name, l.Used, l.Held, l.Limit, l.Remaining, span(l.Window))
+	if l.Mode != headroom.Hard {
+		s = l.Mode.String() + " " + s
+	}
+	if l.Over {
+		s += " (over)"
+	}
+	return s
 }
 
 func span(w headroom.Window) string {
@@ -168,8 +198,8 @@ func span(w headroom.Window) string {
 // want is the decision expected on r.
 func (a account) want(r headroom.Request, reason headroom.Reason, used int64) headroom.Decision {
 	d := headroom.Decision{
-		Allowed: reason == headroom.ReasonAdmitted || reason == headroom.ReasonRecorded, Reason: reason, Plan: a.plan, Cost: r.Cost,
-		LimitName: "week", Used: used, Limit: a.limit, Remaining: max(0, a.limit-used), Window: a.window,
+		Allowed: reason != headroom.ReasonOverLimit && reason != headroom.ReasonNeverFits && reason != headroom.ReasonClosed, Reason: reason, Plan: a.plan, Cost: r.Cost,
+		LimitName: "week", Used: used, Held: a.held, Limit: a.limit, Remaining: max(0, a.limit-used-a.held), Window: a.window, Granted: a.granted,
 	}
 	if now := r.Now; d.Window.IsZero() {
 		if now.IsZero() {
@@ -187,6 +217,27 @@ func (a account) check(call string, r headroom.Request, got, want headroom.Decis
 	}
 	if text(got) != text(want) {
 		a.w.Fatalf("%s %q at %s:\n got %s\nwant %s", call, r.Operation, a.w.now().Format(time.RFC3339), text(got), text(want))
+	}
+	a.agrees(got)
+}
+
+// agrees expects that a decision says of the strictest limit what it says of all. Only the window may be another: of a repeat, or an earlier one, to which a hold belongs.
+func (a account) agrees(d headroom.Decision) {
+	a.w.Helper()
+	for i, l := range d.Limits {
+		if i > 0 && l.Name <= d.Limits[i-1].Name {
+			a.w.Errorf("the limits are not sorted by name: %s", full(d))
+		}
+		if l.Name != d.LimitName {
+			continue
+		}
+		if l.Used != d.Used || l.Held != d.Held || l.Limit != d.Limit || l.Remaining != d.Remaining || !d.Replay && d.Window.Start.After(l.Window.Start) {
+			a.w.Errorf("the strictest limit and the decision disagree: %s", full(d))
+		}
+		return
+	}
+	if d.LimitName != "" {
+		a.w.Errorf("the strictest limit is not among all: %s", full(d))
 	}
 }
 
@@ -249,7 +300,7 @@ func (a account) failed(call string, r headroom.Request, d headroom.Decision, er
 	if !errors.As(err, &failure) || !errors.Is(err, target) {
 		a.w.Fatalf("%s %q: error %v, want one with the code %s", call, r.Operation, err, target.Code)
 	}
-	if d != (headroom.Decision{}) {
+	if full(d) != full(headroom.Decision{}) {
 		a.w.Fatalf("%s %q: decided %q beside the error %v", call, r.Operation, text(d), err)
 	}
 }
@@ -271,7 +322,7 @@ func (a account) limits() []headroom.LimitUsage {
 func (a account) uses(used int64, past ...headroom.WindowTotal) {
 	a.w.Helper()
 	got := a.limits()
-	want := headroom.LimitUsage{Name: "week", Window: a.want(headroom.Request{}, "", 0).Window, Used: used, Limit: a.limit, Remaining: max(0, a.limit-used), History: past}
+	want := headroom.LimitUsage{LimitState: headroom.LimitState{Name: "week", Window: a.want(headroom.Request{}, "", 0).Window, Used: used, Held: a.held, Limit: a.limit, Remaining: max(0, a.limit-used-a.held)}, History: past}
 	if len(got) != 1 || usageText(got[0]) != usageText(want) {
 		a.w.Fatalf("usage at %s:\n got %s\nwant %s", a.w.now().Format(time.RFC3339), usageText(got...), usageText(want))
 	}
@@ -284,7 +335,7 @@ func total(t time.Time, units int64) headroom.WindowTotal {
 
 func usageText(all ...headroom.LimitUsage) (s string) {
 	for _, l := range all {
-		s += fmt.Sprintf("%s: %d used and %d held of %d, %d left, in %s", l.Name, l.Used, l.Held, l.Limit, l.Remaining, span(l.Window))
+		s += limitText(l.LimitState)
 		for _, t := range l.History {
 			s += fmt.Sprintf("; %d in %s", t.Units, span(t.Window))
 			if t.Unknown {
@@ -308,6 +359,7 @@ type tap struct {
 	loads, commits, applied atomic.Int64
 
 	load   func() error                                                                        // runs before each Load
+	loaded func(headroom.Query, headroom.View) headroom.View                                   // changes what Load brings
 	commit func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error) // takes the place of Commit
 }
 
@@ -318,7 +370,11 @@ func (s *tap) Load(ctx context.Context, q headroom.Query) (headroom.View, error)
 			return headroom.View{}, err
 		}
 	}
-	return s.Store.Load(ctx, q)
+	v, err := s.Store.Load(ctx, q)
+	if err == nil && s.loaded != nil {
+		v = s.loaded(q, v)
+	}
+	return v, err
 }
 
 func (s *tap) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
@@ -344,26 +400,41 @@ func (a account) tapped(o headroom.Options) (*tap, account) {
 	return s, a
 }
 
+// ids are the ids that a change names.
+func ids(c headroom.Change) (ids []string) {
+	for _, r := range c.Records {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 // stored is all that the store has of the account, as text.
 func (a account) stored(operations ...string) (s string) {
 	a.w.Helper()
-	for _, id := range append(operations, "") {
-		v, err := a.w.store.Load(a.w.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}, Operation: id, History: true, Now: base})
-		if err != nil {
-			a.w.Fatalf("load: %v", err)
-		}
-		s += fmt.Sprintf("plan %q, ids of %d and %d;", v.State.Plan, v.State.Epoch.Unix(), v.State.EpochBefore.Unix())
-		for _, name := range slices.Sorted(maps.Keys(v.State.Counters)) {
-			c := v.State.Counters[name]
-			s += fmt.Sprintf(" %s: %d in %s", name, c.Count, span(c.Window))
-			for _, t := range c.Past {
-				s += fmt.Sprintf(", %d in %d", t.Units, t.Start.Unix())
-			}
-		}
-		if v.Charge != nil {
-			s += fmt.Sprintf("; %s was charged %s", id, v.Charge)
-		}
-		s += "\n"
+	v, err := a.w.store.Load(a.w.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}, IDs: operations, History: true, Now: base})
+	if err != nil {
+		a.w.Fatalf("load: %v", err)
 	}
-	return s
+	s = fmt.Sprintf("plan %q, ids of %d and %d;", v.State.Plan, v.State.Epoch.Unix(), v.State.EpochBefore.Unix())
+	for _, name := range slices.Sorted(maps.Keys(v.State.Counters)) {
+		c := v.State.Counters[name]
+		s += fmt.Sprintf(" %s: %d in %s", name, c.Count, span(c.Window))
+		if c.Carried != 0 {
+			s += fmt.Sprintf(", %d carried over", c.Carried)
+		}
+		for _, t := range c.Past {
+			s += fmt.Sprintf(", %d in %d", t.Units, t.Start.Unix())
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
+		s += fmt.Sprintf("; %s holds %s", id, v.State.Holds[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
+		g := v.State.Grants[id]
+		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, g.Expires.UTC().Format(time.RFC3339))
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.Records)) {
+		s += fmt.Sprintf("; %s is %s", id, v.Records[id])
+	}
+	return s + "\n"
 }

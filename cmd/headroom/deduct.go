@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,75 +10,104 @@ import (
 
 func (a *app) deductCommand() *cobra.Command {
 	var (
-		spend spending
-		over  string
-		began = timeFlag{name: "began"}
+		spend  spending
+		within string
+		began  = timeFlag{name: "began"}
 	)
 	cmd := &cobra.Command{
 		Use:   "deduct SUBJECT COST --operation ID",
 		Short: "Charge a cost once, if the units are there",
 		Long: `Charge SUBJECT for COST units, if they are there: exit status 0 if they were charged, 1 if refused, and then nothing has changed.
 
-Call it after the work has succeeded. One operation id is charged once: repeat the same command whenever its outcome is not known. With --over record the units are charged past the limit too, since the work is done.`,
+Call it after the work has succeeded. One operation id is charged once: repeat the same command whenever its outcome is not known. With --over record the units are charged past the limit too, since the work is done.
+
+With --within the cost is charged to an organisation too, which is a subject with a plan of its own: both are charged, or neither. After an error, repeat the same command: each is charged once.`,
 		Example: `  headroom deduct alice 30 --operation job-17
   headroom deduct alice 30 --operation job-17 --over record
-  headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z`,
+  headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z
+  headroom deduct alice 30 --operation job-17 --within acme`,
 		Args: arguments("SUBJECT", "COST"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("operation") {
-				return usageError("--operation is missing: the id by which this piece of work is charged only once")
-			}
-			switch over {
-			case "refuse":
-			case "record":
-				spend.request.Over = headroom.OverRecord
-			default:
-				return usageError("--over %q: want refuse or record", over)
-			}
-			spend.request.Began = began.Time
-			return a.decide(cmd, args, &spend, (*headroom.Engine).Deduct)
-		},
 	}
 	spend.flags(cmd)
-	cmd.Flags().StringVar(&over, "over", "refuse", "what to do with a cost that does not fit: refuse, or record it past the limit")
+	over := spend.overFlag(cmd)
 	cmd.Flags().Var(&began, "began", "when the work began: an operation older than the horizon is an error, never charged twice")
+	cmd.Flags().StringVar(&within, "within", "", "the organisation that pays too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := needed(cmd, "operation", "the id by which this piece of work is charged only once"); err != nil {
+			return err
+		}
+		if err := over(); err != nil {
+			return err
+		}
+		spend.request.Began = began.Time
+		if cmd.Flags().Changed("within") {
+			return a.deductWithin(cmd, args, &spend, within)
+		}
+		return a.decide(cmd, args, &spend, charged, plainly((*headroom.Engine).Deduct))
+	}
 	return cmd
 }
 
-// spending is what preflight and deduct have in common.
-type spending struct {
-	request headroom.Request
-	at      timeFlag
+var charged = said{done: "allowed", again: "charged before"}
+
+type jsonJoint struct {
+	Allowed      bool          `json:"allowed"`
+	RefusedBy    string        `json:"refused_by"`   // "organisation", "user", or "" if both admit it
+	Organisation *jsonDecision `json:"organisation"` // null if the user refuses: then it is not charged
+	User         *jsonDecision `json:"user"`         // null if the organisation refuses: then it was not asked
 }
 
-func (s *spending) flags(cmd *cobra.Command) {
-	s.at.name = "at"
-	meterFlag(cmd, &s.request.Meter)
-	cmd.Flags().StringVar(&s.request.Operation, "operation", "", "id of the piece of work")
-	cmd.Flags().StringVar(&s.request.Plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
-	cmd.Flags().Var(&s.at, "at", "decide as of this time, for trials: it takes the place of every clock")
-}
-
-// decide asks the engine and prints its answer.
-func (a *app) decide(cmd *cobra.Command, args []string, s *spending, ask func(*headroom.Engine, context.Context, headroom.Request) (headroom.Decision, error)) error {
-	cfg, err := a.loadConfig()
+func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organisation string) error {
+	cfg, r, err := a.asked(args, s)
 	if err != nil {
 		return err
 	}
-	r := s.request
-	r.Subject, r.Now = args[0], s.at.Time
-	if r.Cost, err = parseUnits("cost", args[1]); err != nil {
-		return err
-	}
 	return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
-		d, err := ask(engine, cmd.Context(), r)
+		j, err := engine.DeductWithin(cmd.Context(), organisation, r)
 		if err != nil {
 			return err
 		}
-		a.printDecision(r, d)
-		if !d.Allowed {
+		a.printJoint(organisation, r, j)
+		if !j.Allowed {
 			return errRefused
 		}
 		return nil
 	})
+}
+
+func (a *app) printJoint(organisation string, r headroom.Request, j headroom.Joint) {
+	// A decision that the other's refusal has undone shows figures that no longer hold.
+	byOrganisation := !j.Allowed && !j.Organisation.Allowed
+	byUser := !j.Allowed && !byOrganisation
+	if a.json {
+		out := jsonJoint{Allowed: j.Allowed}
+		if !byUser {
+			d := decisionJSON(answer{Decision: j.Organisation})
+			out.Organisation = &d
+		}
+		if !byOrganisation {
+			d := decisionJSON(answer{Decision: j.User})
+			out.User = &d
+		}
+		switch {
+		case byOrganisation:
+			out.RefusedBy = "organisation"
+		case byUser:
+			out.RefusedBy = "user"
+		}
+		a.printJSON(out)
+		return
+	}
+	line := func(who string, d headroom.Decision, rest string) {
+		fmt.Fprintf(a.stdout, "%s: %s%s\n", printable(who), sentence(charged, r.Meter, answer{Decision: d}), rest)
+	}
+	switch {
+	case byOrganisation:
+		line(organisation, j.Organisation, "; "+printable(r.Subject)+" is not charged")
+	case byUser:
+		line(r.Subject, j.User, "; "+printable(organisation)+" is not charged")
+	default:
+		line(r.Subject, j.User, "")
+		line(organisation, j.Organisation, "")
+	}
 }

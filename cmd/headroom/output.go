@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -37,54 +38,6 @@ func unlessUnlimited(n, limit int64) *int64 {
 		return nil
 	}
 	return &n
-}
-
-type jsonDecision struct {
-	Allowed   bool            `json:"allowed"`
-	Reason    headroom.Reason `json:"reason"`
-	Replay    bool            `json:"replay"`
-	Plan      string          `json:"plan"`
-	Cost      int64           `json:"cost"`
-	LimitName string          `json:"limit_name"`
-	Used      int64           `json:"used"`
-	Held      int64           `json:"held"`
-	Limit     *int64          `json:"limit"`
-	Remaining *int64          `json:"remaining"`
-	Window    jsonWindow      `json:"window"`
-}
-
-func (a *app) printDecision(r headroom.Request, d headroom.Decision) {
-	if a.json {
-		a.printJSON(jsonDecision{
-			Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
-			Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit), Window: windowJSON(d.Window),
-		})
-		return
-	}
-	fmt.Fprintln(a.stdout, sentence(r, d))
-}
-
-// sentence says a decision to a person.
-func sentence(r headroom.Request, d headroom.Decision) string {
-	cost := thousands(d.Cost) + " " + printable(r.Meter)
-	stand := fmt.Sprintf("%s of %s used, %s remain", thousands(d.Used), thousands(d.Limit), thousands(d.Remaining))
-	if d.Limit == headroom.Unlimited {
-		stand = fmt.Sprintf("%s used, no limit", thousands(d.Used))
-	}
-	if d.Replay {
-		return fmt.Sprintf("charged before: %s in %s; today %s", cost, d.Window.Key, stand)
-	}
-	stand += fmt.Sprintf(" in %s, which ends %s", d.Window.Key, instant(d.Window.End))
-	switch d.Reason {
-	case headroom.ReasonNeverFits:
-		return fmt.Sprintf("refused: %s do not fit the limit in any window; %s", cost, stand)
-	case headroom.ReasonRecorded:
-		return fmt.Sprintf("recorded past the limit: %s; %s", cost, stand)
-	}
-	if !d.Allowed {
-		return fmt.Sprintf("refused: %s; %s", cost, stand)
-	}
-	return fmt.Sprintf("allowed: %s; %s", cost, stand)
 }
 
 // instant shows a time to a person.
@@ -129,6 +82,9 @@ func bar(n, all int64, width int) string {
 
 // printable shows text that is not ours: what could steer a terminal is quoted.
 func printable(text string) string {
+	if !utf8.ValidString(text) {
+		return strconv.Quote(text) // a byte that is no letter passes for U+FFFD below
+	}
 	for _, r := range text {
 		if !strconv.IsPrint(r) {
 			return strconv.Quote(text)

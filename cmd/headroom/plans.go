@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,9 @@ These are the keys, with the values that hold where they are left out:
           name: week           # the counter; plans that share it share what was used
           window: week         # ISO week in UTC
           units: 200           # the most in one window
+          mode: hard           # soft: what goes past it is admitted, and said; shadow: only counted and reported
+          carry_over: 0        # unused units that the next window may use beside its own, at most
+          thresholds: [80, 100] # percents at which a decision carries a notice
   prices:                      # by meter
     slots:
       step: 60                 # what one rate buys: 60 seconds (1 where it is left out)
@@ -66,11 +70,14 @@ These are the keys, with the values that hold where they are left out:
 
 func (a *app) plansSetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "set SUBJECT PLAN",
-		Short: "Store the plan of a subject",
-		Long:  `Store the plan of SUBJECT, for all its meters. It holds from the next decision on; what was used stays used.`,
+		Use:   "set SUBJECT PLAN[+METER/LIMIT=UNITS]",
+		Short: "Store the plan of a subject, with limits of its own",
+		Long: `Store the plan of SUBJECT, for all its meters. It holds from the next decision on; what was used stays used.
+
+Limits of the subject's own follow the plan's name: free+slots/week=500 is the plan free with 500 slots a week. The limit must be one that some plan has, for its name says how time is cut.`,
 		Example: `  headroom plans set alice pro
-  headroom plans set alice pro --config headroom.yaml`,
+  headroom plans set alice free+slots/week=500
+  headroom plans set acme free+slots/week=5000+slots/day=900 --config headroom.yaml`,
 		Args: arguments("SUBJECT", "PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
@@ -114,20 +121,20 @@ func (a *app) setPlan(cmd *cobra.Command, subject, plan string) error {
 }
 
 func (a *app) printConfig(cfg *config.Config) {
-	rows := [][]string{{"PLAN", "METER", "LIMIT", "WINDOW", "UNITS"}}
+	rows := [][]string{{"PLAN", "METER", "LIMIT", "WINDOW", "UNITS", "MODE", "CARRY-OVER", "THRESHOLDS"}}
 	for _, p := range cfg.Catalog.Plans() {
 		name := printable(p.Name)
 		if p.Name == cfg.Catalog.Default() {
 			name += " (default)"
 		}
 		if len(p.Limits) == 0 {
-			rows = append(rows, []string{name, "", "", "", "no limit"})
+			rows = append(rows, []string{name, "", "", "", "no limit", "", "", ""})
 		}
 		for _, l := range p.Limits {
-			rows = append(rows, []string{name, printable(l.Meter), l.Name, l.Period.String(), thousands(l.Units)})
+			rows = append(rows, []string{name, printable(l.Meter), l.Name, l.Period.String(), thousands(l.Units), l.Mode.String(), thousands(l.CarryOver), thresholds(l)})
 		}
 	}
-	table(a.stdout, "llllr", rows)
+	table(a.stdout, "llllrlrl", rows)
 
 	rows = [][]string{{"METER", "STEP", "PRICES"}}
 	for _, meter := range slices.Sorted(maps.Keys(cfg.Prices)) {
@@ -143,12 +150,24 @@ func (a *app) printConfig(cfg *config.Config) {
 	fmt.Fprintf(a.stdout, "\nOperation ids are remembered for %s.\n", span(cfg.Horizon))
 }
 
+// thresholds shows the percents at which a limit gives notice.
+func thresholds(l headroom.Limit) string {
+	var percents []string
+	for _, percent := range l.Thresholds {
+		percents = append(percents, strconv.Itoa(percent)+" %")
+	}
+	return cmp.Or(strings.Join(percents, ", "), "none")
+}
+
 func configJSON(cfg *config.Config) any {
 	plans := map[string]any{}
 	for _, p := range cfg.Catalog.Plans() {
 		limits := []any{}
 		for _, l := range p.Limits {
-			limits = append(limits, map[string]any{"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units})
+			limits = append(limits, map[string]any{
+				"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units,
+				"mode": l.Mode.String(), "carry_over": l.CarryOver, "thresholds": append([]int{}, l.Thresholds...),
+			})
 		}
 		plans[p.Name] = map[string]any{"limits": limits}
 	}

@@ -18,7 +18,7 @@ With --operation, an operation that was charged before is allowed as the repeat 
   headroom preflight alice 30 && start-the-work`,
 		Args: arguments("SUBJECT", "COST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd, args, &spend, (*headroom.Engine).Preflight)
+			return a.decide(cmd, args, &spend, charged, plainly((*headroom.Engine).Preflight))
 		},
 	}
 	spend.flags(cmd)

@@ -78,9 +78,9 @@ func (a *app) replay(ctx context.Context, path string, f replayFlags) (err error
 		a.printReplay(sum, took, f)
 		switch {
 		case errors.Is(err, context.Canceled):
-			return fmt.Errorf("interrupted after %s rows: what is charged stays charged, and a replay from the start is safe", thousands(sum.Rows))
+			return headroom.Errorf(codeInterrupted, nil, "interrupted after %s: what is charged stays charged, and a replay from the start is safe", count(sum.Rows, "row"))
 		case err != nil:
-			return fmt.Errorf("stopped after %s rows; a replay from the start is safe: %w", thousands(sum.Rows), err)
+			return fmt.Errorf("stopped after %s; a replay from the start is safe: %w", count(sum.Rows, "row"), err)
 		}
 		return nil
 	})
@@ -110,10 +110,27 @@ func (a *app) replayOptions(f replayFlags) (*config.Config, replay.Options, erro
 			return nil, opts, err
 		}
 	}
-	if week := 7 * 24 * time.Hour; cfg.Horizon < week {
-		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to 7d or more", span(cfg.Horizon))
+	if window := shortestWindow(cfg.Catalog, f.meter); cfg.Horizon < window {
+		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to %s or more", span(cfg.Horizon), span(window))
 	}
 	return cfg, opts, nil
+}
+
+// shortestWindow is how long ids must be remembered for a replay: a row is late once the shortest of its windows has closed, and until then its id must be known.
+func shortestWindow(c *headroom.Catalog, meter string) (shortest time.Duration) {
+	for _, p := range periods(c, meter) {
+		// Windows of one period differ in length, by a leap day or a change of clocks at most: the longest counts.
+		var longest time.Duration
+		w := p.At(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC))
+		for range 60 {
+			longest = max(longest, w.End.Sub(w.Start))
+			w = p.At(w.End)
+		}
+		if shortest == 0 || longest < shortest {
+			shortest = longest
+		}
+	}
+	return shortest
 }
 
 // openLog opens the log, and counts its rows if there is a progress bar to tell.

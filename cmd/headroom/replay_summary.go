@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ func (a *app) printReplay(sum replay.Summary, took time.Duration, f replayFlags)
 			Seconds  float64 `json:"seconds"`
 		}{
 			sum.Rows, sum.Admitted, sum.Refused, sum.Replayed, sum.Late, sum.Charged,
-			len(sum.Subjects), sum.ChargedWindows(), sum.Errors, took.Round(time.Millisecond).Seconds(),
+			len(sum.Subjects), sum.ChargedWindows(), sum.Errors, math.Round(took.Seconds()*1000) / 1000,
 		})
 		return
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +60,7 @@ func (a *app) usageCommand() *cobra.Command {
 
 type jsonLimitUsage struct {
 	Name      string      `json:"name"`
+	Mode      string      `json:"mode"`
 	Window    jsonWindow  `json:"window"`
 	Used      int64       `json:"used"`
 	Held      int64       `json:"held"`
@@ -71,23 +74,67 @@ type jsonTotal struct {
 	Units  *int64     `json:"units"` // null: not known
 }
 
+func totalsJSON(l headroom.LimitUsage) []jsonTotal {
+	history := []jsonTotal{}
+	for _, t := range l.History {
+		total := jsonTotal{Window: windowJSON(t.Window)}
+		if !t.Unknown {
+			total.Units = &t.Units
+		}
+		history = append(history, total)
+	}
+	return history
+}
+
 func usageJSON(u headroom.Usage) any {
 	limits := []jsonLimitUsage{}
 	for _, l := range u.Limits {
-		history := []jsonTotal{}
-		for _, t := range l.History {
-			total := jsonTotal{Window: windowJSON(t.Window)}
-			if !t.Unknown {
-				total.Units = &t.Units
-			}
-			history = append(history, total)
-		}
 		limits = append(limits, jsonLimitUsage{
-			Name: l.Name, Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
-			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: history,
+			Name: l.Name, Mode: l.Mode.String(), Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
+			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: totalsJSON(l),
 		})
 	}
-	return map[string]any{"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits}
+	return map[string]any{
+		"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits,
+		"holds": holdsJSON(u), "granted": u.Granted, "grants": grantsJSON(u),
+	}
+}
+
+type jsonHold struct {
+	Operation string    `json:"operation"`
+	Units     int64     `json:"units"`
+	Expires   time.Time `json:"expires"`
+}
+
+type jsonGrant struct {
+	ID      string    `json:"id"`
+	Units   int64     `json:"units"`
+	Used    int64     `json:"used"`
+	Expires time.Time `json:"expires"`
+}
+
+// holdsJSON lists live holds, the one that ends first before the others.
+func holdsJSON(u headroom.Usage) []jsonHold {
+	holds := []jsonHold{}
+	for id, h := range u.Holds {
+		holds = append(holds, jsonHold{Operation: id, Units: h.Cost, Expires: h.Expires})
+	}
+	slices.SortFunc(holds, func(a, b jsonHold) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.Operation, b.Operation))
+	})
+	return holds
+}
+
+// grantsJSON lists live grants in the order in which they are drawn on.
+func grantsJSON(u headroom.Usage) []jsonGrant {
+	grants := []jsonGrant{}
+	for id, g := range u.Grants {
+		grants = append(grants, jsonGrant{ID: id, Units: g.Units, Used: g.Used, Expires: g.Expires})
+	}
+	slices.SortFunc(grants, func(a, b jsonGrant) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.ID, b.ID))
+	})
+	return grants
 }
 
 func (a *app) printUsage(u headroom.Usage, now time.Time) {
@@ -95,6 +142,12 @@ func (a *app) printUsage(u headroom.Usage, now time.Time) {
 	for _, l := range u.Limits {
 		fmt.Fprintln(a.stdout)
 		a.printLimit(l, now)
+	}
+	for _, g := range grantsJSON(u) {
+		if g.Used < g.Units {
+			fmt.Fprintf(a.stdout, "\ngrants have %s more; the next ends %s\n", thousands(u.Granted), instant(g.Expires))
+			break
+		}
 	}
 }
 
@@ -116,11 +169,19 @@ func (a *app) printLimit(l headroom.LimitUsage, now time.Time) {
 		rows = append(rows, []string{t.Window.Key, bar(t.Units, most, barWidth), thousands(t.Units)})
 	}
 	table(a.stdout, "lll", rows[:1])
-	fmt.Fprintf(a.stdout, "%s turns %s, in %s\n", l.Name, instant(l.Window.End), span(l.Window.End.Sub(now)))
+	fmt.Fprintf(a.stdout, "%s%s turns %s, in %s\n", l.Name, inMode(l.Mode), instant(l.Window.End), span(l.Window.End.Sub(now)))
 	if len(past) > 0 {
 		fmt.Fprintln(a.stdout)
 		table(a.stdout, "llr", rows[1:])
 	}
+}
+
+// inMode notes a mode that does not refuse.
+func inMode(m headroom.Mode) string {
+	if m == headroom.Hard {
+		return ""
+	}
+	return " (" + m.String() + ")"
 }
 
 // stand says how a limit stands.

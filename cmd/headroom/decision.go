@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+)
+
+// spending is what the verbs that ask for a decision have in common.
+type spending struct {
+	request headroom.Request
+	at      timeFlag
+}
+
+// flags adds the flags of a verb that may charge, under a plan that the caller may know.
+func (s *spending) flags(cmd *cobra.Command) {
+	s.operationFlags(cmd)
+	cmd.Flags().StringVar(&s.request.Plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
+}
+
+func (s *spending) operationFlags(cmd *cobra.Command) {
+	s.at.name = "at"
+	meterFlag(cmd, &s.request.Meter)
+	cmd.Flags().StringVar(&s.request.Operation, "operation", "", "id of the piece of work")
+	cmd.Flags().Var(&s.at, "at", "decide as of this time, for trials: it takes the place of every clock")
+}
+
+// overFlag adds --over; the function returned reads it into the request.
+func (s *spending) overFlag(cmd *cobra.Command) (read func() error) {
+	var over string
+	cmd.Flags().StringVar(&over, "over", "refuse", "what to do with a cost that does not fit: refuse, or record it past the limit")
+	return func() error {
+		switch over {
+		case "refuse":
+		case "record":
+			s.request.Over = headroom.OverRecord
+		default:
+			return usageError("--over %q: want refuse or record", over)
+		}
+		return nil
+	}
+}
+
+// needed reports a flag that was not given. why says what it is for.
+func needed(cmd *cobra.Command, flag, why string) error {
+	if cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return usageError("--%s is missing: %s", flag, why)
+}
+
+// lastsFlag is a flag that is a duration.
+type lastsFlag struct {
+	name string
+	time.Duration
+}
+
+func (f *lastsFlag) Set(text string) (err error) {
+	if f.Duration, err = config.ParseDuration(text); err != nil {
+		return usageError("--%s %q: want a duration like 2h, 90m or 30d", f.name, text)
+	}
+	return nil
+}
+
+func (f *lastsFlag) Type() string { return "DURATION" }
+
+func (f *lastsFlag) String() string {
+	if f.Duration == 0 {
+		return ""
+	}
+	return f.Duration.String()
+}
+
+// answer is a decision and what a verb knows beside it.
+type answer struct {
+	headroom.Decision
+	expires time.Time // when what was held or granted ends; zero if nothing does
+}
+
+// said is how a verb speaks of what it did.
+type said struct {
+	done  string // of what was done now
+	again string // of a repeat
+}
+
+// ask asks the engine for one decision.
+type ask func(context.Context, *headroom.Engine, headroom.Request) (answer, error)
+
+// plainly makes an ask of a method of the engine.
+func plainly(method func(*headroom.Engine, context.Context, headroom.Request) (headroom.Decision, error)) ask {
+	return func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
+		d, err := method(e, ctx, r)
+		return answer{Decision: d}, err
+	}
+}
+
+// decide asks the engine and prints its answer. args are the subject and, if the verb takes it, the cost.
+func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said, ask ask) error {
+	cfg, r, err := a.asked(args, s)
+	if err != nil {
+		return err
+	}
+	return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+		d, err := ask(cmd.Context(), engine, r)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			a.printJSON(decisionJSON(d))
+		} else {
+			fmt.Fprintln(a.stdout, sentence(words, r.Meter, d))
+		}
+		if !d.Allowed {
+			return errRefused
+		}
+		return nil
+	})
+}
+
+// asked reads the configuration and the request.
+func (a *app) asked(args []string, s *spending) (*config.Config, headroom.Request, error) {
+	r := s.request
+	r.Subject, r.Now = args[0], s.at.Time
+	cfg, err := a.loadConfig()
+	if err == nil && len(args) > 1 {
+		r.Cost, err = parseUnits("cost", args[1])
+	}
+	return cfg, r, err
+}
+
+type jsonDecision struct {
+	Allowed   bool            `json:"allowed"`
+	Reason    headroom.Reason `json:"reason"`
+	Replay    bool            `json:"replay"`
+	Plan      string          `json:"plan"`
+	Cost      int64           `json:"cost"`
+	LimitName string          `json:"limit_name"`
+	Used      int64           `json:"used"`
+	Held      int64           `json:"held"`
+	Limit     *int64          `json:"limit"`
+	Remaining *int64          `json:"remaining"`
+	Window    *jsonWindow     `json:"window"` // null if nothing is limited
+	Granted   int64           `json:"granted"`
+	Expires   *time.Time      `json:"expires,omitempty"`
+	Limits    []jsonLimit     `json:"limits"`
+	Crossed   []jsonNotice    `json:"crossed"`
+}
+
+type jsonLimit struct {
+	Name      string     `json:"name"`
+	Mode      string     `json:"mode"`
+	Window    jsonWindow `json:"window"`
+	Used      int64      `json:"used"`
+	Held      int64      `json:"held"`
+	Limit     *int64     `json:"limit"`
+	Remaining *int64     `json:"remaining"`
+	Over      bool       `json:"over"`
+}
+
+type jsonNotice struct {
+	ID      string     `json:"id"`
+	Limit   string     `json:"limit"`
+	Percent int        `json:"percent"`
+	Window  jsonWindow `json:"window"`
+}
+
+func decisionJSON(d answer) jsonDecision {
+	j := jsonDecision{
+		Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
+		Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit),
+		Granted: d.Granted, Limits: []jsonLimit{}, Crossed: []jsonNotice{},
+	}
+	if !d.Window.IsZero() {
+		w := windowJSON(d.Window)
+		j.Window = &w
+	}
+	if !d.expires.IsZero() {
+		j.Expires = &d.expires
+	}
+	for _, l := range d.Limits {
+		j.Limits = append(j.Limits, limitJSON(l))
+	}
+	for _, n := range d.Crossed {
+		j.Crossed = append(j.Crossed, jsonNotice{ID: n.ID, Limit: n.Limit, Percent: n.Percent, Window: windowJSON(n.Window)})
+	}
+	return j
+}
+
+func limitJSON(l headroom.LimitState) jsonLimit {
+	return jsonLimit{
+		Name: l.Name, Mode: l.Mode.String(), Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
+		Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), Over: l.Over,
+	}
+}
+
+// sentence says a decision to a person.
+func sentence(words said, meter string, d answer) string {
+	cost := thousands(d.Cost) + " " + printable(meter)
+	if d.Replay && (d.Reason == headroom.ReasonAdmitted || d.Reason == headroom.ReasonRecorded) {
+		cost += inWindow(d.Window)
+	}
+	if !d.expires.IsZero() {
+		cost += " until " + instant(d.expires)
+	}
+	if d.Replay {
+		return fmt.Sprintf("%s: %s; today %s%s", words.again, cost, figures(d.Decision), notes(d.Decision))
+	}
+	stand := figures(d.Decision)
+	if !d.Window.IsZero() {
+		stand += inWindow(d.Window)
+		if len(d.Limits) > 1 {
+			stand += " (limit " + d.LimitName + ")"
+		}
+		stand += ", which ends " + instant(d.Window.End)
+	}
+	stand += notes(d.Decision)
+	switch {
+	case d.Reason == headroom.ReasonNeverFits:
+		return fmt.Sprintf("refused: %s do not fit the limit in any window; %s", cost, stand)
+	case d.Reason == headroom.ReasonRecorded:
+		return fmt.Sprintf("recorded past the limit: %s; %s", cost, stand)
+	case !d.Allowed:
+		return fmt.Sprintf("refused: %s; %s", cost, stand)
+	}
+	return fmt.Sprintf("%s: %s; %s", words.done, cost, stand)
+}
+
+func inWindow(w headroom.Window) string {
+	if w.IsZero() {
+		return ""
+	}
+	return " in " + w.Key
+}
+
+// figures says how the strictest limit of a decision stands.
+func figures(d headroom.Decision) string {
+	if d.Window.IsZero() {
+		return "no limit refuses any"
+	}
+	return counts(d.Used, d.Held, d.Limit, d.Remaining)
+}
+
+func counts(used, held, limit, remaining int64) string {
+	text := thousands(used)
+	if limit != headroom.Unlimited {
+		text += " of " + thousands(limit)
+	}
+	text += " used"
+	if held > 0 {
+		text += ", " + thousands(held) + " held"
+	}
+	if limit == headroom.Unlimited {
+		return text + ", no limit"
+	}
+	return text + ", " + thousands(remaining) + " remain"
+}
+
+// notes says what else of a decision a person should know.
+func notes(d headroom.Decision) string {
+	var b strings.Builder
+	if d.Granted > 0 {
+		fmt.Fprintf(&b, "; grants have %s more", thousands(d.Granted))
+	}
+	for _, l := range d.Limits {
+		switch {
+		case l.Over && l.Mode == headroom.Shadow:
+			fmt.Fprintf(&b, "; the shadow limit %s would refuse it (%s of %s used)", l.Name, thousands(l.Used), thousands(l.Limit))
+		case l.Over:
+			fmt.Fprintf(&b, "; over the soft limit %s (%s of %s used)", l.Name, thousands(l.Used), thousands(l.Limit))
+		}
+	}
+	for _, n := range d.Crossed {
+		fmt.Fprintf(&b, "; crossed %d %% of limit %s", n.Percent, n.Limit)
+	}
+	return b.String()
+}

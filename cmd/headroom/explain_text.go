@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// shownHolds is how many holds a person is shown; --json has all.
+const shownHolds = 10
+
+// print says the explanation to a person who may know nothing of Headroom.
+func (x *explanation) print(w io.Writer) {
+	fmt.Fprintln(w, x.plan())
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, x.verdict())
+	if back := x.comingBack(); back != "" {
+		fmt.Fprintln(w, back)
+	}
+	fmt.Fprintln(w)
+	for _, l := range x.decision.Limits {
+		if l.Limit != headroom.Unlimited {
+			fmt.Fprintln(w, x.limit(l))
+		}
+	}
+	x.printHolds(w)
+	x.printGrants(w)
+}
+
+// plan says what the subject may spend.
+func (x *explanation) plan() string {
+	var limits []string
+	for _, l := range x.decision.Limits {
+		if l.Limit != headroom.Unlimited {
+			limits = append(limits, x.units(l.Limit)+" "+each(x.periods[l.Name])+inMode(l.Mode))
+		}
+	}
+	plan := fmt.Sprintf("%s is on plan %s", printable(x.subject), printable(x.decision.Plan))
+	if len(limits) == 0 {
+		return fmt.Sprintf("%s, which sets no limit on %s.", plan, printable(x.meter))
+	}
+	return fmt.Sprintf("%s: at most %s.", plan, list(limits))
+}
+
+// verdict says what becomes of the cost now, and what fits.
+func (x *explanation) verdict() string {
+	fits := x.fits()
+	most := fmt.Sprintf("At most %s fit now", x.units(fits))
+	switch {
+	case fits == headroom.Unlimited:
+		return "Any cost fits now: no limit refuses."
+	case fits == 0:
+		most = "Nothing fits now"
+	}
+	switch {
+	case !x.asked:
+		return most + ": " + x.left(x.strictest(fits)) + "."
+	case x.decision.Allowed:
+		return fmt.Sprintf("%s fit now, and up to %s would.", x.units(x.decision.Cost), thousands(fits))
+	}
+	return fmt.Sprintf("%s are refused now: %s. %s.", x.units(x.decision.Cost), x.left(x.inTheWay()), most)
+}
+
+// left says what limits and grants leave.
+func (x *explanation) left(limits []headroom.LimitState) string {
+	var items []string
+	for _, l := range limits {
+		items = append(items, fmt.Sprintf("limit %s has %s left", l.Name, thousands(l.Remaining)))
+	}
+	if x.decision.Granted > 0 {
+		items = append(items, fmt.Sprintf("grants have %s", thousands(x.decision.Granted)))
+	}
+	return list(items)
+}
+
+// comingBack says when the cost fits, or without one anything at all; "" if it fits now.
+func (x *explanation) comingBack() string {
+	they := "They fit"
+	if !x.asked {
+		they = "Something fits"
+	}
+	switch {
+	case x.again.IsZero() && (x.decision.Allowed || !x.asked):
+		return ""
+	case x.again.IsZero():
+		for _, l := range x.inTheWay() {
+			if x.decision.Cost > together(l.Limit, x.decision.Granted) {
+				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.", they, l.Name, thousands(l.Limit))
+			}
+		}
+		return fmt.Sprintf("%s at no time that can be told yet.", they)
+	}
+	var when []string
+	zone := time.UTC
+	if len(x.turns) > 0 {
+		when = append(when, "limit "+list(x.turns)+" starts again")
+		zone = x.periods[x.turns[0]].Location()
+	}
+	if len(x.holds) > 0 {
+		when = append(when, "the hold of "+list(quoted(x.holds))+" ends")
+	}
+	unless := "nothing else is spent until then"
+	if holds := holdsJSON(x.usage); len(holds) > 0 && !holds[0].Expires.After(x.again) {
+		unless = "no hold is settled or extended and " + unless
+	}
+	return fmt.Sprintf("%s from %s on, in %s, when %s, if %s.", they, inZone(x.again, zone), span(x.again.Sub(x.now)), list(when), unless)
+}
+
+// limit says how a limit stands.
+func (x *explanation) limit(l headroom.LimitState) string {
+	p := x.periods[l.Name]
+	text := fmt.Sprintf("Limit %s%s: %s in %s. It starts again %s, in %s.", l.Name, inMode(l.Mode),
+		counts(l.Used, l.Held, l.Limit, l.Remaining), l.Window.Key, inZone(l.Window.End, p.Location()), span(l.Window.End.Sub(x.now)))
+	past := together(l.Used, l.Held) - l.Limit
+	if x.asked && l.Over {
+		past = together(past, x.decision.Cost)
+	}
+	switch {
+	case l.Mode == headroom.Hard && l.Used > l.Limit:
+		text += fmt.Sprintf(" It is over by %s: work that was done was recorded past it, or the limit was higher before.", thousands(l.Used-l.Limit))
+	case l.Mode != headroom.Hard && past > 0 && l.Over:
+		text += fmt.Sprintf(" The cost would take it %s past the limit; a %s limit refuses nothing.", thousands(past), l.Mode)
+	case l.Mode != headroom.Hard && past > 0:
+		text += fmt.Sprintf(" It is over by %s; a %s limit refuses nothing.", thousands(past), l.Mode)
+	}
+	return text
+}
+
+func (x *explanation) printHolds(w io.Writer) {
+	holds := holdsJSON(x.usage)
+	if len(holds) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nHeld for work under way, until it is settled or released, or the hold ends:\n")
+	var rows [][]string
+	for _, h := range holds[:min(len(holds), shownHolds)] {
+		note := ""
+		switch here := x.counts(x.usage.Holds[h.Operation]); {
+		case here == 0 && h.Units > 0:
+			note = "counts in no present window"
+		case here < h.Units:
+			note = thousands(here) + " of it in a present window"
+		}
+		rows = append(rows, []string{"  " + printable(h.Operation), x.units(h.Units), "until " + instant(h.Expires) + ", in " + span(h.Expires.Sub(x.now)), note})
+	}
+	table(w, "lrll", rows)
+	if more := len(holds) - shownHolds; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	if len(holds) >= headroom.MaxHolds {
+		fmt.Fprintf(w, "That is as many holds as there can be: another one is an error until one of them is over.\n")
+	}
+}
+
+func (x *explanation) printGrants(w io.Writer) {
+	grants := grantsJSON(x.usage)
+	if len(grants) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nGranted beside the plan, and drawn on when its own units are used up:\n")
+	var rows [][]string
+	for _, g := range grants {
+		rows = append(rows, []string{"  " + printable(g.ID), fmt.Sprintf("%s of %s left", thousands(g.Units-g.Used), thousands(g.Units)), "until " + instant(g.Expires)})
+	}
+	table(w, "lrl", rows)
+}
+
+// units shows a number of units of the meter.
+func (x *explanation) units(n int64) string { return thousands(n) + " " + printable(x.meter) }
+
+// each says how often a period comes: "a week", "every 2 weeks from 2026-01-05".
+func each(p headroom.Period) string {
+	text := p.String()
+	switch {
+	case strings.HasPrefix(text, "every "):
+		return text
+	case strings.HasPrefix(text, "hour"):
+		return "an " + text
+	}
+	return "a " + text
+}
+
+// inZone shows an instant by the clock of a zone, and by UTC if that is another.
+func inZone(t time.Time, zone *time.Location) string {
+	if zone == time.UTC {
+		return instant(t.UTC())
+	}
+	return fmt.Sprintf("%s (%s)", instant(t.In(zone)), instant(t.UTC()))
+}
+
+// list joins what a sentence enumerates.
+func list(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
+}
+
+// quoted makes names of others fit to be shown.
+func quoted(names []string) []string {
+	var shown []string
+	for _, name := range names {
+		shown = append(shown, printable(name))
+	}
+	return shown
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+)
+
+func (a *app) grantCommand() *cobra.Command {
+	var (
+		spend   spending
+		id      string
+		expires = timeFlag{name: "expires"}
+		lasts   = lastsFlag{name: "for"}
+	)
+	cmd := &cobra.Command{
+		Use:   "grant SUBJECT UNITS --id ID --expires TIME",
+		Short: "Give a subject units beside those of its plan, once",
+		Long: `Give SUBJECT UNITS beside those of its plan, until they expire: for goodwill, a gift, a purchase. One --id is granted once.
+
+The plan's own units go first, then those of the grant that expires first. The end of a window does not move for them. With --for in place of --expires, a repeat keeps the expiry of the first.`,
+		Example: `  headroom grant alice 50 --id goodwill-204 --expires 2026-06-30
+  headroom grant alice 50 --id goodwill-204 --for 720h
+  headroom grant alice 500 --id invoice-9311 --for 90d`,
+		Args: arguments("SUBJECT", "UNITS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needed(cmd, "id", "an id for the grant, by which it is given only once"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("expires") == cmd.Flags().Changed("for") {
+				return usageError("want either --expires, a time, or --for, a duration: when is what is left of the grant gone?")
+			}
+			return a.decide(cmd, args, &spend, said{done: "granted", again: "granted before"},
+				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
+					g := headroom.GrantRequest{Subject: r.Subject, Meter: r.Meter, ID: id, Units: r.Cost, Expires: expires.Time, Now: r.Now}
+					if lasts.Duration != 0 {
+						var err error
+						if g.Expires, err = a.lasting(ctx, e, g, lasts.Duration); err != nil {
+							return answer{}, err
+						}
+					}
+					d, err := e.Grant(ctx, g)
+					return answer{Decision: d, expires: g.Expires.UTC().Truncate(time.Second)}, err
+				})
+		},
+	}
+	spend.at.name = "at"
+	meterFlag(cmd, &spend.request.Meter)
+	cmd.Flags().Var(&spend.at, "at", "decide as of this time, for trials: it takes the place of every clock")
+	cmd.Flags().StringVar(&id, "id", "", "id of the grant")
+	cmd.Flags().Var(&expires, "expires", "when what is left of the grant is gone")
+	cmd.Flags().Var(&lasts, "for", "how long the grant lasts from now on: 720h, 30d")
+	return cmd
+}
+
+// lasting is when a grant that lasts from now on ends. A grant is known again only with the same expiry, so a repeat takes that of the first.
+func (a *app) lasting(ctx context.Context, e *headroom.Engine, g headroom.GrantRequest, lasts time.Duration) (time.Time, error) {
+	u, err := e.Usage(ctx, headroom.Key{Subject: g.Subject, Meter: g.Meter}, g.Now)
+	if known, ok := u.Grants[g.ID]; err != nil || ok {
+		return known.Expires, err
+	}
+	if g.Now.IsZero() {
+		g.Now = a.now()
+	}
+	return g.Now.Add(lasts), nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+)
+
+func (a *app) historyCommand() *cobra.Command {
+	var (
+		meter string
+		at    = timeFlag{name: "at"}
+	)
+	cmd := &cobra.Command{
+		Use:   "history SUBJECT",
+		Short: "Show what a subject was charged in each of the last windows",
+		Long: fmt.Sprintf(`Show for each limit what SUBJECT was charged in the last %d windows, refunds taken off. A window in which nothing was charged is left out.
+
+"usage" shows the latest of them beside what remains now.`, headroom.HistoryWindows),
+		Example: `  headroom history alice
+  headroom history alice --json`,
+		Args: arguments("SUBJECT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.loadConfig()
+			if err != nil {
+				return err
+			}
+			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+				u, err := engine.Usage(cmd.Context(), headroom.Key{Subject: args[0], Meter: meter}, at.Time)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					a.printJSON(historyJSON(u))
+					return nil
+				}
+				a.printHistory(u, periods(cfg.Catalog, meter))
+				return nil
+			})
+		},
+	}
+	meterFlag(cmd, &meter)
+	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
+	return cmd
+}
+
+type jsonHistory struct {
+	Subject string             `json:"subject"`
+	Meter   string             `json:"meter"`
+	Limits  []jsonLimitHistory `json:"limits"`
+}
+
+type jsonLimitHistory struct {
+	Name    string      `json:"name"`
+	History []jsonTotal `json:"history"`
+}
+
+func historyJSON(u headroom.Usage) jsonHistory {
+	j := jsonHistory{Subject: u.Subject, Meter: u.Meter, Limits: []jsonLimitHistory{}}
+	for _, l := range u.Limits {
+		j.Limits = append(j.Limits, jsonLimitHistory{Name: l.Name, History: totalsJSON(l)})
+	}
+	return j
+}
+
+func (a *app) printHistory(u headroom.Usage, periods map[string]headroom.Period) {
+	fmt.Fprintf(a.stdout, "%s, %s\n", printable(u.Subject), printable(u.Meter))
+	for _, l := range u.Limits {
+		most := l.Used
+		for _, t := range l.History {
+			most = max(most, t.Units)
+		}
+		zone := periods[l.Name].Location()
+		row := func(w headroom.Window, bar, units string) []string {
+			return []string{w.Key, w.Start.In(zone).Format("2 Jan 2006"), bar, units}
+		}
+		rows := [][]string{row(l.Window, bar(l.Used, most, barWidth), thousands(l.Used)+" so far")}
+		for _, t := range l.History {
+			if t.Unknown {
+				rows = append(rows, row(t.Window, strings.Repeat("?", barWidth), "not known"))
+			} else {
+				rows = append(rows, row(t.Window, bar(t.Units, most, barWidth), thousands(t.Units)))
+			}
+		}
+		fmt.Fprintf(a.stdout, "\n%s\n", l.Name)
+		table(a.stdout, "lrll", rows)
+	}
+}

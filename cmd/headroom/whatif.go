@@ -1,0 +1,285 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
+	"github.com/lumcast/headroom/replay"
+	"github.com/lumcast/headroom/whatif"
+)
+
+// whatifFlags are the settings of one comparison.
+type whatifFlags struct {
+	configs []string
+	meter   string
+	picture string
+	top     int
+}
+
+func (a *app) whatifCommand() *cobra.Command {
+	var f whatifFlags
+	cmd := &cobra.Command{
+		Use:   "whatif LOG.csv[.gz] --config A.yaml --config B.yaml",
+		Short: "Compare what several configurations would make of one log",
+		Long: `Replay one log of finished work under several configurations and compare them: what would have been admitted and refused, who would have been hit hardest, and how it would have gone week by week. The log is read as by "replay".
+
+Each configuration has an empty store in memory to itself, and every subject is on its default plan; --store is not looked at. With --svg the comparison is drawn too, for a README or a slide, on light and dark grounds.`,
+		Example: `  headroom whatif usage.csv.gz --config week-200.yaml --config week-400.yaml
+  headroom whatif usage.csv.gz --config a.yaml --config b.yaml --svg whatif.svg --top 8
+  headroom whatif usage.csv.gz --config a.yaml --config b.yaml --json`,
+		Args: arguments("LOG.csv"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.whatif(cmd.Context(), args[0], f)
+		},
+	}
+	meterFlag(cmd, &f.meter)
+	// It takes the place of the flag of every other verb, which is given once.
+	cmd.Flags().StringArrayVar(&f.configs, "config", nil, "a configuration on trial; give it once for each (default: $HEADROOM_CONFIG, else the built-in plan)")
+	cmd.Flags().StringVar(&f.picture, "svg", "", "draw the comparison into this file")
+	cmd.Flags().IntVar(&f.top, "top", 5, "how many of the hardest hit subjects to show")
+	return cmd
+}
+
+// comparison is what is shown.
+type comparison struct {
+	log      string // its name
+	meter    string
+	top      int // how many of the hardest hit subjects to show
+	outcomes []whatif.Outcome
+}
+
+func (a *app) whatif(ctx context.Context, log string, f whatifFlags) error {
+	if f.top < 0 {
+		return usageError("--top %d: want at least 0", f.top)
+	}
+	if log == "-" {
+		return usageError("standard input can be read only once, and the log is read once for each configuration: name a file")
+	}
+	scenarios, err := a.scenarios(f.configs, f.meter)
+	if err != nil {
+		return err
+	}
+	c := comparison{log: filepath.Base(log), meter: f.meter, top: f.top}
+	for _, s := range scenarios {
+		o, err := a.outcome(ctx, log, f.meter, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		c.outcomes = append(c.outcomes, o)
+	}
+	if f.picture != "" {
+		if err := draw(f.picture, c); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		a.printJSON(comparisonJSON(c))
+		return nil
+	}
+	a.printComparison(c)
+	return nil
+}
+
+// scenarios reads the configurations, each named by its file.
+func (a *app) scenarios(paths []string, meter string) ([]whatif.Scenario, error) {
+	if len(paths) == 0 {
+		paths = []string{a.env("HEADROOM_CONFIG")}
+	}
+	var scenarios []whatif.Scenario
+	for _, path := range paths {
+		cfg, name := config.Default(), "built-in"
+		if path != "" {
+			var err error
+			if cfg, err = config.Load(path); err != nil {
+				return nil, err
+			}
+			name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+			if slices.ContainsFunc(scenarios, func(s whatif.Scenario) bool { return s.Name == name }) {
+				name = path
+			}
+		}
+		scenarios = append(scenarios, whatif.Scenario{Name: name, About: limitsInWords(cfg.Catalog, meter), Catalog: cfg.Catalog, Horizon: cfg.Horizon})
+	}
+	return scenarios, nil
+}
+
+// limitsInWords says what the default plan limits.
+func limitsInWords(c *headroom.Catalog, meter string) string {
+	var limits []string
+	for _, p := range c.Plans() {
+		for _, l := range p.Limits {
+			if p.Name == c.Default() && l.Meter == meter {
+				limits = append(limits, fmt.Sprintf("%s %s %s%s", thousands(l.Units), printable(meter), each(l.Period), inMode(l.Mode)))
+			}
+		}
+	}
+	return cmp.Or(list(limits), "no limit")
+}
+
+func (a *app) outcome(ctx context.Context, log, meter string, s whatif.Scenario) (o whatif.Outcome, err error) {
+	file, _, err := a.openLog(log)
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return whatif.Run(ctx, file, meter, s, func(row *replay.BadRow) { fmt.Fprintf(a.stderr, "headroom: %s: %v\n", s.Name, row) })
+}
+
+// draw writes the picture, whole or not at all.
+func draw(path string, c comparison) error {
+	picture, err := c.svg()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, picture, 0o666); err != nil {
+		return usageError("the picture cannot be written: %v", err)
+	}
+	return nil
+}
+
+type jsonComparison struct {
+	Log            string        `json:"log"`
+	Meter          string        `json:"meter"`
+	Configurations []jsonOutcome `json:"configurations"`
+}
+
+type jsonOutcome struct {
+	Name     string `json:"name"`
+	Limits   string `json:"limits"` // of the default plan, in words
+	Rows     int64  `json:"rows"`
+	Admitted int64  `json:"admitted"`
+	Refused  int64  `json:"refused"`
+	NeverFit int64  `json:"never_fit"`
+	Replayed int64  `json:"replayed"`
+	Late     int64  `json:"late"`
+	Errors   int64  `json:"errors"`
+
+	UnitsCharged int64   `json:"units_charged"`
+	UnitsRefused int64   `json:"units_refused"`
+	RefusedShare float64 `json:"refused_share"` // of the units asked for, from 0 to 1
+
+	Subjects        int        `json:"subjects"`
+	SubjectsRefused int        `json:"subjects_refused"`
+	HitHardest      []jsonHit  `json:"hit_hardest"`
+	Weeks           []jsonWeek `json:"weeks"`
+}
+
+type jsonHit struct {
+	Subject      string  `json:"subject"`
+	UnitsCharged int64   `json:"units_charged"`
+	UnitsRefused int64   `json:"units_refused"`
+	RefusedShare float64 `json:"refused_share"`
+}
+
+type jsonWeek struct {
+	Window       jsonWindow `json:"window"`
+	UnitsCharged int64      `json:"units_charged"`
+	UnitsRefused int64      `json:"units_refused"`
+}
+
+func comparisonJSON(c comparison) jsonComparison {
+	j := jsonComparison{Log: c.log, Meter: c.meter, Configurations: []jsonOutcome{}}
+	for _, o := range c.outcomes {
+		out := jsonOutcome{
+			Name: o.Name, Limits: o.About, Rows: o.Rows, Admitted: o.Admitted, Refused: o.Refused, NeverFit: o.NeverFit, Replayed: o.Replayed, Late: o.Late, Errors: o.Errors,
+			UnitsCharged: o.Charged, UnitsRefused: o.RefusedUnits, RefusedShare: share(o.Tally),
+			Subjects: len(o.Subjects), SubjectsRefused: o.SubjectsRefused(), HitHardest: []jsonHit{}, Weeks: []jsonWeek{},
+		}
+		for _, hit := range whatif.Hardest([]whatif.Outcome{o}, c.top) {
+			t := hit.By[0]
+			out.HitHardest = append(out.HitHardest, jsonHit{Subject: hit.Subject, UnitsCharged: t.Charged, UnitsRefused: t.RefusedUnits, RefusedShare: share(t)})
+		}
+		for _, w := range o.Weeks {
+			out.Weeks = append(out.Weeks, jsonWeek{Window: windowJSON(w.Window), UnitsCharged: w.Charged, UnitsRefused: w.Refused})
+		}
+		j.Configurations = append(j.Configurations, out)
+	}
+	return j
+}
+
+// share is the part of the units asked for that was refused.
+func share(t replay.Tally) float64 {
+	return float64(t.RefusedUnits) / float64(cmp.Or(t.Asked(), 1))
+}
+
+// printComparison shows a column for each configuration.
+func (a *app) printComparison(c comparison) {
+	unit := printable(c.meter)
+	var rows [][]string
+	for _, o := range c.outcomes {
+		rows = append(rows, []string{printable(o.Name), o.About})
+	}
+	table(a.stdout, "ll", rows)
+	fmt.Fprintln(a.stdout)
+
+	align := "l" + strings.Repeat("r", len(c.outcomes))
+	heading := []string{""}
+	for _, o := range c.outcomes {
+		heading = append(heading, printable(o.Name))
+	}
+	rows = [][]string{heading}
+	line := func(name string, show func(whatif.Outcome) string) {
+		row := []string{name}
+		for _, o := range c.outcomes {
+			row = append(row, show(o))
+		}
+		rows = append(rows, row)
+	}
+	// What is nothing under all of them is not worth a line.
+	unless0 := func(name string, n func(whatif.Outcome) int64) {
+		if slices.ContainsFunc(c.outcomes, func(o whatif.Outcome) bool { return n(o) != 0 }) {
+			line(name, func(o whatif.Outcome) string { return thousands(n(o)) })
+		}
+	}
+	line("rows", func(o whatif.Outcome) string { return thousands(o.Rows) })
+	line("rows admitted", func(o whatif.Outcome) string { return thousands(o.Admitted) })
+	line("rows refused", func(o whatif.Outcome) string { return thousands(o.Refused) })
+	unless0("  greater than a limit", func(o whatif.Outcome) int64 { return o.NeverFit })
+	unless0("rows replayed", func(o whatif.Outcome) int64 { return o.Replayed })
+	unless0("rows late", func(o whatif.Outcome) int64 { return o.Late })
+	unless0("rows in error", func(o whatif.Outcome) int64 { return o.Errors })
+	line(unit+" charged", func(o whatif.Outcome) string { return thousands(o.Charged) })
+	line(unit+" refused", func(o whatif.Outcome) string { return thousands(o.RefusedUnits) })
+	line("share of the "+unit+" refused", func(o whatif.Outcome) string { return percent(o.RefusedUnits, o.Asked()) })
+	line("subjects refused at least once", func(o whatif.Outcome) string {
+		return fmt.Sprintf("%s of %s", thousands(int64(o.SubjectsRefused())), thousands(int64(len(o.Subjects))))
+	})
+	table(a.stdout, align, rows)
+
+	if hits := whatif.Hardest(c.outcomes, c.top); len(hits) > 0 {
+		heading[0] = "hit hardest: " + unit + " refused, share"
+		rows = [][]string{heading}
+		for _, h := range hits {
+			row := []string{printable(h.Subject)}
+			for _, t := range h.By {
+				row = append(row, fmt.Sprintf("%s %8s", thousands(t.RefusedUnits), percent(t.RefusedUnits, t.Asked())))
+			}
+			rows = append(rows, row)
+		}
+		fmt.Fprintln(a.stdout)
+		table(a.stdout, align, rows)
+	}
+	if weeks, course := whatif.Course(c.outcomes); len(weeks) > 0 {
+		heading[0] = "week by week: " + unit + " charged / refused"
+		rows = [][]string{heading}
+		for i, w := range weeks {
+			row := []string{w.Key}
+			for _, by := range course {
+				row = append(row, thousands(by[i].Charged)+" / "+thousands(by[i].Refused))
+			}
+			rows = append(rows, row)
+		}
+		fmt.Fprintln(a.stdout)
+		table(a.stdout, align, rows)
+	}
+}

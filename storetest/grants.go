@@ -1,0 +1,299 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// grants holds rule 11: units beside those of the plan.
+var grants = []rule{
+	{"11 the plan's own units go first, then those of the grant that expires first", ownUnitsFirst},
+	{"11 a grant is added once", grantedOnce},
+	{"11 a grant ends by the clock alone", grantEnds},
+	{"11 a grant lasts over the turn of a window", grantOverTheTurn},
+	{"11 a hold draws on grants and gives back what it did not need", holdOfGrant},
+	{"11 an expired hold leaves a grant its units", expiredHoldOfGrant},
+	{"11 a charge past the limit uses up the grants first", recordUsesGrants},
+	{"11 a refusal counts what grants have left", refusalCountsGrants},
+	{"11 at most 20 live grants", twentyGrants},
+	{"case 35 a goodwill in the middle of a week", goodwill},
+	{"case 48 a grant used up and expired, then another", grantAfterGrant},
+	{"14 bad input for a grant is an error before any write", badGrants},
+}
+
+// left expects of the live grants what each has left.
+func (a account) left(want map[string]int64) {
+	a.w.Helper()
+	got := map[string]int64{}
+	u := a.usage()
+	var sum int64
+	for id, g := range u.Grants {
+		got[id] = g.Units - g.Used
+		sum += g.Units - g.Used
+	}
+	if !maps.Equal(got, want) || u.Granted != sum {
+		a.w.Fatalf("grants have left %v, %d in all: want %v", got, u.Granted, want)
+	}
+}
+
+func ownUnitsFirst(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(30).grant("c", 30, base.Add(3*day), 0)
+	a.granting(40).grant("a", 10, base.Add(day), 0)
+	a.granting(60).grant("b", 20, base.Add(2*day), 0)
+	a.granting(60).does(deduct, "own", 190, admitted, 190, 0)
+	a.granting(55).does(deduct, "both", 15, admitted, 200, 0)
+	a.left(map[string]int64{"a": 5, "b": 20, "c": 30})
+	a.granting(40).does(deduct, "two", 15, admitted, 200, 0)
+	a.left(map[string]int64{"a": 0, "b": 10, "c": 30})
+	a.granting(40).does(preflight, "", 40, admitted, 200, 0)
+	a.granting(40).does(preflight, "", 41, overLimit, 200, 0)
+	a.unchanged(func() { a.granting(40).does(deduct, "x", 41, overLimit, 200, 0) }, "x")
+	a.granting(0).does(deduct, "rest", 40, admitted, 200, 0)
+	a.left(map[string]int64{"a": 0, "b": 0, "c": 0})
+	a.granting(0).does(deduct, "x", 1, overLimit, 200, 0)
+	a.granting(0).repeats(deduct, "two", 15, admitted, 200, 0)
+	a.uses(200)
+	w.set(monday)
+	a.does(deduct, "next", 200, admitted, 200, 0)
+	// History is of the plan's own units.
+	a.uses(200, total(base, 200))
+}
+
+func grantedOnce(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	ends := base.Add(10 * week)
+	a.granting(50).grant("g", 50, ends, 0)
+	a.granting(50).grantAgain("g", 50, ends, 0)
+	a.granting(30).does(deduct, "a", 220, admitted, 200, 0)
+	again := func(used int64) {
+		t.Helper()
+		a.granting(30).grantAgain("g", 50, ends, used)
+		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used) // ends in whole seconds
+		a.grantFails("g", 51, ends, headroom.ErrConflict)
+		a.grantFails("g", 50, ends.Add(time.Second), headroom.ErrConflict)
+	}
+	again(200)
+	a.fails(deduct, "g", 50, headroom.ErrConflict)
+	a.fails(hold, "g", 50, headroom.ErrConflict)
+	a.fails(release, "g", 50, headroom.ErrConflict)
+	a.refundFails("g", "r", 1, headroom.ErrConflict)
+	a.grantFails("a", 220, ends, headroom.ErrConflict)
+	a.left(map[string]int64{"g": 30})
+	// As long as it lives, its id is not forgotten.
+	for i := range int64(3) {
+		w.set(base.Add(time.Duration(i+1) * (horizon + day)))
+		if _, err := a.engine.Deduct(t.Context(), a.request(id(i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again(1)
+	a.left(map[string]int64{"g": 30})
+}
+
+func grantEnds(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(50).grant("g", 50, base.Add(time.Hour), 0)
+	a.granting(50).does(deduct, "own", 200, admitted, 200, 0)
+	w.set(base.Add(time.Hour - time.Second))
+	a.granting(40).does(deduct, "a", 10, admitted, 200, 0)
+	w.set(base.Add(time.Hour))
+	a.unchanged(func() {
+		a.left(map[string]int64{})
+		a.does(preflight, "", 1, overLimit, 200, 0)
+		a.does(deduct, "b", 1, overLimit, 200, 0)
+		a.grantAgain("g", 50, base.Add(time.Hour), 200)
+	}, "b")
+	a.grantFails("over", 1, base.Add(time.Hour), headroom.ErrInvalid)
+	a.granting(1).grant("just", 1, base.Add(time.Hour+time.Second), 200)
+	a.granting(0).does(deduct, "b", 1, admitted, 200, 0)
+}
+
+func grantOverTheTurn(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(100).grant("g", 100, base.Add(10*day), 0)
+	a.granting(70).does(deduct, "a", 230, admitted, 200, 0)
+	w.set(monday)
+	a.granting(70).does(deduct, "b", 100, admitted, 100, 0)
+	a.granting(50).does(deduct, "c", 120, admitted, 200, 0)
+	a.uses(200, total(base, 200))
+	a.granting(50).in(base).repeats(deduct, "a", 230, admitted, 200, 0)
+	// The first deduction of a window may need the grant too.
+	w.set(base.Add(2 * week))
+	b := w.account(200)
+	b.granting(50).grant("g", 50, base.Add(3*week), 0)
+	b.granting(20).does(deduct, "first", 230, admitted, 200, 0)
+	b.uses(200)
+}
+
+func holdOfGrant(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(50).grant("g", 50, base.Add(week), 0)
+	a.granting(10).does(hold, "job", 240, admitted, 0, 200)
+	a.granting(0).does(hold, "rest", 10, admitted, 0, 200)
+	a.granting(0).does(hold, "more", 1, overLimit, 0, 200)
+	// What was drawn last comes back first: 20 of the grant, then the plan's own.
+	a.granting(20).does(settle, "job", 220, admitted, 200, 0)
+	a.granting(30).does(release, "rest", 10, released, 200, 0)
+	a.left(map[string]int64{"g": 30})
+	a.granting(50).refund("job", "r", 40, 40, 180)
+	a.granting(50).does(hold, "next", 20, admitted, 180, 20)
+	a.granting(45).does(settle, "next", 25, admitted, 200, 0)
+	a.granting(50).refund("next", "r2", 5, 5, 200)
+	a.uses(200)
+}
+
+func expiredHoldOfGrant(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(50).grant("g", 50, base.Add(week), 0)
+	a.granting(0).lasts(time.Minute).does(hold, "job", 250, admitted, 0, 200)
+	w.set(base.Add(time.Minute))
+	a.granting(50).uses(0)
+	a.left(map[string]int64{"g": 50})
+	a.granting(50).does(preflight, "", 250, admitted, 0, 0)
+	a.granting(10).does(deduct, "a", 240, admitted, 200, 0)
+	a.left(map[string]int64{"g": 10})
+	a.granting(10).does(settle, "job", 11, overLimit, 200, 0)
+	a.granting(0).does(settle, "job", 10, admitted, 200, 0)
+	a.uses(200)
+}
+
+func recordUsesGrants(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.granting(100).grant("g", 100, base.Add(week), 0)
+	a.granting(50).does(deduct, "fits", 250, admitted, 200, 0, record)
+	a.granting(0).does(deduct, "past", 70, past, 220, 0, record)
+	a.does(deduct, "more", 5, past, 225, 0, record)
+	a.granting(50).refund("past", "r", 0, 70, 205)
+	// What had been drawn from the grant is there again, but 5 are past the limit.
+	a.left(map[string]int64{"g": 50})
+}
+
+func refusalCountsGrants(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	plan := headroom.Plan{Name: "two", Limits: []headroom.Limit{
+		{Meter: meter, Name: "a", Units: 10}, {Meter: meter, Name: "b", Units: 100},
+	}}
+	a := w.accountOn(w.catalog(0, plan), 0)
+	a.plan = "two"
+	a.setPlan("two")
+	week := headroom.ISOWeek(base).Key
+	a.decides(deduct, "1", 10, admitted, "a* 10+0/10 in "+week, "b 10+0/100 in "+week, "week 10+0/9223372036854775807 in "+week)
+	d, err := a.engine.Grant(t.Context(), a.grantOf("g", 5, base.Add(day)))
+	if err != nil || d.Granted != 5 {
+		t.Fatalf("grant: %s, %v", text(d), err)
+	}
+	figures := []string{"a* 10+0/10 in " + week, "b 10+0/100 in " + week, "week 10+0/9223372036854775807 in " + week}
+	a.decides(deduct, "2", 6, overLimit, figures...)
+	a.decides(deduct, "2", 15, overLimit, figures...) // in another week 10 and 5 would do
+	a.decides(deduct, "2", 16, never, figures...)
+	a.decides(deduct, "2", 5, admitted, figures...)
+	w.set(monday)
+	a.decides(preflight, "", 95, never, "a* 0+0/10 in "+headroom.ISOWeek(monday).Key, "b 0+0/100 in "+headroom.ISOWeek(monday).Key, "week 0+0/9223372036854775807 in "+headroom.ISOWeek(monday).Key)
+	// Of two limits the one that stands in the way is named, though a grant could make up for what the other lacks.
+	b := w.accountOn(w.catalog(0, plan), 0)
+	b.plan = "two"
+	b.setPlan("two")
+	week = headroom.ISOWeek(monday).Key
+	if _, err := b.engine.Grant(t.Context(), b.grantOf("g", 5, monday.Add(day))); err != nil {
+		t.Fatal(err)
+	}
+	b.on(w.catalog(0, headroom.Plan{Name: "two", Limits: []headroom.Limit{{Meter: meter, Name: "b", Units: 100}}}), headroom.Options{}).
+		decides(deduct, "1", 97, admitted, "b* 97+0/100 in "+week, "week 97+0/9223372036854775807 in "+week)
+	b.decides(deduct, "2", 12, overLimit, "a 0+0/10 in "+week, "b* 97+0/100 in "+week, "week 97+0/9223372036854775807 in "+week)
+}
+
+func twentyGrants(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(0)
+	for i := range int64(headroom.MaxGrants) {
+		a.granting(10*(i+1)).grant(id(i), 10, base.Add(time.Duration(i/10+1)*time.Hour), 0)
+	}
+	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany)
+	a.granting(200).grantAgain(id(3), 10, base.Add(time.Hour), 0)
+	a.granting(5).does(deduct, "a", 195, admitted, 0, 0)
+	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany) // used up, but not over: a refund may come
+	w.set(base.Add(time.Hour))
+	a.granting(6).grant("more", 1, base.Add(day), 0)
+	a.granting(8).grant("yet more", 2, base.Add(day), 0)
+	a.granting(5).does(deduct, "b", 3, admitted, 0, 0)
+	if u := a.usage(); len(u.Grants) != headroom.MaxGrants/2+2 {
+		t.Errorf("%d live grants: %q", len(u.Grants), slices.Sorted(maps.Keys(u.Grants)))
+	}
+}
+
+func goodwill(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "a", 200, admitted, 200, 0)
+	w.set(base.Add(2 * day))
+	a.does(deduct, "b", 30, overLimit, 200, 0)
+	end := headroom.ISOWeek(base).End
+	a.granting(200).grant("goodwill", 200, end, 200)
+	a.granting(170).does(deduct, "b", 30, admitted, 200, 0)
+	a.uses(200)
+	if got := a.limits()[0].Window.End; !got.Equal(end) {
+		t.Errorf("the week ends at %s, want %s", got, end)
+	}
+	a.granting(170).does(deduct, "c", 171, overLimit, 200, 0)
+	w.set(end)
+	a.left(map[string]int64{})
+	a.does(deduct, "d", 200, admitted, 200, 0)
+	a.does(deduct, "e", 1, overLimit, 200, 0)
+	a.uses(200, total(base, 200))
+}
+
+func grantAfterGrant(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "own", 200, admitted, 200, 0)
+	a.granting(50).grant("first", 50, base.Add(time.Hour), 200)
+	a.granting(0).does(deduct, "a", 50, admitted, 200, 0)
+	w.set(base.Add(2 * time.Hour))
+	a.granting(30).grant("second", 30, base.Add(day), 200)
+	a.left(map[string]int64{"second": 30})
+	a.granting(30).does(deduct, "b", 31, overLimit, 200, 0)
+	a.granting(0).does(deduct, "b", 30, admitted, 200, 0)
+}
+
+func badGrants(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	s, tapped := a.tapped(headroom.Options{})
+	for name, spoil := range map[string]func(*headroom.GrantRequest){
+		"no subject":       func(r *headroom.GrantRequest) { r.Subject = "" },
+		"an unknown meter": func(r *headroom.GrantRequest) { r.Meter = "nonesuch" },
+		"no id":            func(r *headroom.GrantRequest) { r.ID = "" },
+		"an id of 257":     func(r *headroom.GrantRequest) { r.ID = strings.Repeat("g", 257) },
+		"nothing":          func(r *headroom.GrantRequest) { r.Units = 0 },
+		"a negative":       func(r *headroom.GrantRequest) { r.Units = -1 },
+		"a year too far":   func(r *headroom.GrantRequest) { r.Expires = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		r := tapped.grantOf("g", 1, base.Add(day))
+		spoil(&r)
+		d, err := tapped.engine.Grant(t.Context(), r)
+		tapped.failed(name, a.request("g", 1), d, err, headroom.ErrInvalid)
+	}
+	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
+		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
+	}
+	a.grantFails("g", 1, time.Time{}, headroom.ErrInvalid)
+	a.grantFails("g", 1, base, headroom.ErrInvalid)
+	// The greatest numbers add up to no nonsense.
+	for i := range 2 {
+		a.granting(headroom.Unlimited).grant(fmt.Sprint("great ", i), math.MaxInt64, base.Add(day), 0)
+	}
+	a.granting(headroom.Unlimited).does(deduct, "a", math.MaxInt64, admitted, 200, 0)
+}

@@ -1,0 +1,391 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// holds holds rule 9: units that are reserved before the work.
+var holds = []rule{
+	{"9 a hold reserves and settling charges the true cost", holdAndSettle},
+	{"9 what exceeds the estimate goes by the policy", settleAbove},
+	{"9 a hold is refused like a deduction", holdRefused},
+	{"9 a hold expires by the clock alone", expiresByTheClock},
+	{"9 a hold ends by the store's time", endsByTheStoresTime},
+	{"9 a release gives the units back", releaseGivesBack},
+	{"9 a hold that is extended lasts from then on", extendHold},
+	{"9 a repeat of the same call is a replay", holdReplays},
+	{"9 one id has one life", oneLife},
+	{"9 at most 100 live holds", hundredHolds},
+	{"case 15 every worker with a hold dies", workersDie},
+	{"case 40 the work succeeds after the hold was released or expired", succeedsAfterAll},
+	{"case 49 a settlement beyond int64 leaves the subject usable", settleBeyondInt64},
+	{"14 bad input for a hold is an error before any write", badHolds},
+}
+
+func holdAndSettle(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "before", 50, admitted, 50, 0)
+	a.does(hold, "below", 40, admitted, 50, 40)
+	a.does(hold, "at", 30, admitted, 50, 70)
+	a.does(hold, "above", 20, admitted, 50, 90)
+	a.holding(90).uses(50)
+	a.holding(90).refuse("x", 61, 50)
+	a.does(deduct, "y", 60, admitted, 110, 90)
+	a.does(preflight, "", 1, overLimit, 110, 90)
+	a.does(settle, "below", 25, admitted, 135, 50)
+	a.does(settle, "at", 30, admitted, 165, 20)
+	a.does(settle, "above", 35, admitted, 200, 0)
+	a.uses(200)
+
+	b := a.w.account(200)
+	b.does(hold, "all", 200, admitted, 0, 200)
+	b.does(hold, "nothing", 0, admitted, 0, 200)
+	b.does(settle, "nothing", 0, admitted, 0, 200)
+	b.does(settle, "all", 0, admitted, 0, 0)
+	b.does(deduct, "again", 200, admitted, 200, 0)
+	b.does(hold, "nothing more", 0, admitted, 200, 0)
+	b.uses(200)
+	if u := b.usage(); len(u.Holds) != 1 || u.Holds["nothing more"].Cost != 0 {
+		t.Errorf("the live holds are %v", u.Holds)
+	}
+}
+
+func settleAbove(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(hold, "job", 50, admitted, 0, 50)
+	a.does(deduct, "others", 120, admitted, 120, 50)
+	a.unchanged(func() {
+		a.does(settle, "job", 81, overLimit, 120, 50)
+		a.does(settle, "job", 500, never, 120, 50)
+	}, "job")
+	a.does(settle, "job", 80, admitted, 200, 0)
+	a.repeats(settle, "job", 80, admitted, 200, 0)
+
+	b := a.w.account(200)
+	b.does(hold, "job", 50, admitted, 0, 50)
+	b.does(deduct, "others", 150, admitted, 150, 50)
+	b.does(settle, "job", 75, past, 225, 0, record)
+	b.repeats(settle, "job", 75, past, 225, 0)
+	b.refuse("more", 1, 225)
+	b.uses(225)
+
+	// The policy is not looked at where the cost fits.
+	c := a.w.account(200)
+	c.does(hold, "job", 50, admitted, 0, 50)
+	c.does(settle, "job", 200, admitted, 200, 0, record)
+	c.uses(200)
+}
+
+func holdRefused(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "before", 150, admitted, 150, 0)
+	a.unchanged(func() {
+		a.does(hold, "big", 51, overLimit, 150, 0)
+		a.does(hold, "big", 201, never, 150, 0)
+		a.does(hold, "big", 51, overLimit, 150, 0, record) // nothing is held past a limit
+		d, err := a.engine.Hold(t.Context(), a.request("closed", 1, at(base.Add(-week)), skipClosed), time.Hour)
+		if err != nil || d.Allowed || d.Reason != headroom.ReasonClosed {
+			t.Errorf("a hold of a closed week: %s, %v", text(d), err)
+		}
+	}, "big", "closed")
+	a.does(hold, "big", 50, admitted, 150, 50)
+	a.does(hold, "more", 1, overLimit, 150, 50)
+	a.does(release, "big", 50, released, 150, 0)
+	a.does(hold, "more", 50, admitted, 150, 50)
+
+	nobody := a.w.account(200)
+	nobody.unchanged(func() { nobody.does(hold, "big", 201, never, 0, 0) }, "big")
+	nobody.does(hold, "big", 200, admitted, 0, 200)
+}
+
+func expiresByTheClock(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.lasts(10*time.Minute).does(hold, "short", 150, admitted, 0, 150)
+	a.lasts(20*time.Minute).does(hold, "long", 40, admitted, 0, 190)
+	w.set(base.Add(10*time.Minute - time.Second))
+	a.does(preflight, "", 11, overLimit, 0, 190)
+	a.does(deduct, "x", 11, overLimit, 0, 190)
+	w.set(base.Add(10 * time.Minute))
+	a.unchanged(func() {
+		a.holding(40).uses(0)
+		a.does(preflight, "", 160, admitted, 0, 40)
+		a.does(preflight, "", 161, overLimit, 0, 40)
+		a.does(preflight, "", 161, past, 0, 40, record)
+		a.does(preflight, "", 201, never, 0, 40)
+	})
+	a.does(deduct, "x", 160, admitted, 160, 40)
+	w.set(base.Add(20 * time.Minute))
+	a.uses(160)
+	// Another hold may need the room too, and so may a charge past the limit.
+	a.lasts(time.Second).does(hold, "y", 40, admitted, 160, 40)
+	w.set(base.Add(20*time.Minute + time.Second))
+	a.does(hold, "z", 40, admitted, 160, 40)
+	a.lasts(time.Second).does(extend, "z", 40, extended, 160, 40)
+	w.set(base.Add(20*time.Minute + 2*time.Second))
+	a.does(deduct, "past", 50, past, 210, 0, record)
+	a.uses(210)
+	a.does(deduct, "nothing", 0, admitted, 210, 0)
+}
+
+func endsByTheStoresTime(t *testing.T, h Harness) {
+	if h.HostClock {
+		t.Skip("the store has no clock but the host's")
+	}
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.by(base.Add(-day)).lasts(10*time.Minute).does(hold, "behind", 50, admitted, 0, 50)
+	a.by(base.Add(day)).lasts(10*time.Minute).does(hold, "ahead", 60, admitted, 0, 110)
+	w.set(base.Add(10*time.Minute - time.Second))
+	a.holding(110).uses(0)
+	w.set(base.Add(10 * time.Minute))
+	a.uses(0)
+	a.by(base.Add(-day)).does(settle, "behind", 200, admitted, 200, 0)
+	a.uses(200)
+}
+
+func releaseGivesBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(hold, "a", 120, admitted, 0, 120)
+	a.does(hold, "b", 80, admitted, 0, 200)
+	a.does(release, "a", 120, released, 0, 80)
+	a.does(deduct, "c", 120, admitted, 120, 80)
+	a.does(release, "b", 80, released, 120, 0)
+	a.uses(120)
+	if u := a.usage(); len(u.Holds) != 0 {
+		t.Errorf("holds are left: %v", u.Holds)
+	}
+}
+
+func extendHold(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.lasts(10*time.Minute).does(hold, "a", 150, admitted, 0, 150)
+	w.set(base.Add(9 * time.Minute))
+	a.lasts(10*time.Minute).does(extend, "a", 150, extended, 0, 150)
+	w.set(base.Add(18 * time.Minute))
+	a.does(deduct, "x", 51, overLimit, 0, 150)
+	a.lasts(10*time.Minute).does(extend, "a", 150, extended, 0, 150)
+	a.lasts(10*time.Minute).repeats(extend, "a", 150, extended, 0, 150)
+	a.lasts(time.Minute).does(extend, "a", 150, extended, 0, 150) // from now on is sooner than before
+	w.set(base.Add(19 * time.Minute))
+	a.uses(0)
+	a.fails(extend, "a", 150, headroom.ErrExpired)
+	a.does(settle, "a", 200, admitted, 200, 0)
+	a.fails(extend, "a", 200, headroom.ErrConflict)
+}
+
+func holdReplays(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	for _, id := range []string{"settled", "released", "expired", "live"} {
+		if _, err := a.ask(hold, a.request(id, 30)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.repeats(hold, "live", 30, admitted, 0, 120)
+	a.does(settle, "settled", 20, admitted, 20, 90)
+	a.does(release, "released", 30, released, 20, 60)
+	a.lasts(time.Minute).does(extend, "expired", 30, extended, 20, 60)
+	w.set(base.Add(time.Minute))
+	repeat := func(a account, used, held int64) {
+		t.Helper()
+		for _, id := range []string{"settled", "released", "expired", "live"} {
+			a.repeats(hold, id, 30, admitted, used, held) // no matter what became of it
+		}
+		a.repeats(settle, "settled", 20, admitted, used, held)
+		a.repeats(settle, "settled", 20, admitted, used, held, record)
+		a.repeats(release, "released", 30, released, used, held)
+		a.fails(release, "expired", 30, headroom.ErrExpired)
+		a.fails(extend, "expired", 30, headroom.ErrExpired)
+	}
+	a.unchanged(func() { repeat(a, 20, 30) }, "settled", "released", "expired", "live")
+	// A repeat moves no expiry.
+	w.set(base.Add(time.Hour))
+	a.uses(20)
+	// That an expired hold was cleared away by whoever needed its units makes no difference.
+	a.does(deduct, "all", 180, admitted, 200, 0)
+	repeat(a, 200, 0)
+	w.set(monday)
+	repeat(a.in(base), 0, 0)
+	a.does(deduct, "next", 5, admitted, 5, 0)
+	repeat(a.in(base), 5, 0)
+}
+
+func oneLife(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	for _, v := range []verb{settle, release, extend} {
+		a.fails(v, "unknown", 1, headroom.ErrNotFound)
+	}
+	a.does(deduct, "deducted", 10, admitted, 10, 0)
+	a.does(hold, "held", 20, admitted, 10, 20)
+	a.does(hold, "settled", 30, admitted, 10, 50)
+	a.does(settle, "settled", 25, admitted, 35, 20)
+	a.does(hold, "released", 40, admitted, 35, 60)
+	a.does(release, "released", 40, released, 35, 20)
+	for _, c := range []struct {
+		v    verb
+		id   string
+		cost int64
+	}{
+		{hold, "deducted", 10}, {settle, "deducted", 10}, {release, "deducted", 10}, {extend, "deducted", 10},
+		{deduct, "held", 20}, {preflight, "held", 20}, {hold, "held", 21}, {hold, "held", 0},
+		{deduct, "settled", 25}, {deduct, "settled", 30}, {hold, "settled", 25}, {settle, "settled", 30}, {release, "settled", 25}, {extend, "settled", 25},
+		{deduct, "released", 40}, {hold, "released", 41}, {extend, "released", 40},
+	} {
+		a.fails(c.v, c.id, c.cost, headroom.ErrConflict)
+		a.fails(c.v, c.id, c.cost, headroom.ErrConflict, record)
+	}
+	a.fails(hold, "old", 1, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
+	// What is held is known, however long ago it began.
+	w.set(base.Add(30 * time.Minute))
+	a.does(settle, "held", 22, admitted, 57, 0, began(base.Add(-year)))
+	a.uses(57)
+}
+
+func hundredHolds(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	const all, dead = 99 * 100 / 2, 10 * 9 / 2 * 10
+	a := w.account(all + 100)
+	for i := range int64(headroom.MaxHolds) {
+		lasts := time.Hour
+		if i%10 == 0 {
+			lasts = time.Minute
+		}
+		a.lasts(lasts).does(hold, id(i), i, admitted, 0, i*(i+1)/2)
+	}
+	a.fails(hold, "more", 1, headroom.ErrTooMany)
+	a.repeats(hold, id(7), 7, admitted, 0, all)
+	a.does(deduct, "a deduction", 1, admitted, 1, all)
+	a.does(release, id(1), 1, released, 1, all-1)
+	a.does(hold, "more", 1, admitted, 1, all)
+	a.fails(hold, "yet more", 1, headroom.ErrTooMany)
+	// Dead ones make room.
+	w.set(base.Add(time.Minute))
+	a.holding(all - dead).uses(1)
+	a.does(hold, "yet more", 1, admitted, 1, all-dead+1)
+	if u := a.usage(); len(u.Holds) != headroom.MaxHolds-9 {
+		t.Errorf("%d live holds", len(u.Holds))
+	}
+	// Nine have room, and of twenty at once no more.
+	var held, refused atomic.Int64
+	together(20, func(i int) {
+		switch d, err := a.ask(hold, a.request("again "+id(int64(i)), 0)); {
+		case err == nil && d.Allowed:
+			held.Add(1)
+		case errors.Is(err, headroom.ErrTooMany):
+			refused.Add(1)
+		default:
+			t.Errorf("hold: %s, %v", text(d), err)
+		}
+	})
+	if held.Load() != 9 || refused.Load() != 11 {
+		t.Errorf("%d held and %d refused: want 9 and 11", held.Load(), refused.Load())
+	}
+	a.does(settle, id(0), 3, admitted, 4, all-dead+1)
+	a.repeats(hold, id(20), 20, admitted, 4, all-dead+1)
+}
+
+func workersDie(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200).lasts(time.Minute)
+	for i := range int64(10) {
+		a.does(hold, id(i), 20, admitted, 0, 20*(i+1))
+	}
+	a.does(deduct, "x", 1, overLimit, 0, 200)
+	w.set(base.Add(time.Minute))
+	a.uses(0)
+	a.does(deduct, "all", 200, admitted, 200, 0)
+	a.uses(200)
+}
+
+func succeedsAfterAll(t *testing.T, h Harness) {
+	for name, end := range map[string]func(a account){
+		"released": func(a account) { a.does(release, "job", 50, released, 0, 0) },
+		"expired":  func(a account) { a.w.set(base.Add(time.Hour)) },
+		"expired and cleared away": func(a account) {
+			a.w.set(base.Add(time.Hour))
+			a.does(deduct, "all", 200, admitted, 200, 0)
+			a.refund("all", "all back", 0, 200, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, h)
+			a := w.account(200)
+			a.does(hold, "job", 50, admitted, 0, 50)
+			end(a)
+			a.does(settle, "job", 201, never, 0, 0)
+			a.does(deduct, "others", 180, admitted, 180, 0)
+			a.does(settle, "job", 50, overLimit, 180, 0)
+			a.does(settle, "job", 30, past, 210, 0, record)
+			a.repeats(settle, "job", 30, past, 210, 0)
+			a.repeats(settle, "job", 30, past, 210, 0, record)
+			a.repeats(hold, "job", 50, admitted, 210, 0)
+			a.fails(settle, "job", 50, headroom.ErrConflict)
+			a.fails(release, "job", 50, headroom.ErrConflict)
+			a.uses(210)
+		})
+	}
+}
+
+func settleBeyondInt64(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "a", 50, admitted, 50, 0)
+	a.does(hold, "job", 10, admitted, 50, 10)
+	a.fails(settle, "job", math.MaxInt64, headroom.ErrInvalid, record)
+	a.fails(settle, "job", math.MaxInt64-49, headroom.ErrInvalid, record)
+	a.does(settle, "job", math.MaxInt64, never, 50, 10)
+	a.does(settle, "job", math.MaxInt64-50, past, math.MaxInt64, 0, record)
+	a.does(hold, "more", 1, overLimit, math.MaxInt64, 0)
+	a.w.set(monday)
+	a.does(hold, "next", 200, admitted, 0, 200)
+	a.does(hold, "greatest", math.MaxInt64, never, 0, 200)
+	a.holding(200).uses(0, total(base, math.MaxInt64))
+}
+
+func badHolds(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	s, a := a.tapped(headroom.Options{})
+	for name, spoil := range map[string]mod{
+		"no subject":     func(r *headroom.Request) { r.Subject = "" },
+		"no meter":       func(r *headroom.Request) { r.Meter = "nonesuch" },
+		"no id":          func(r *headroom.Request) { r.Operation = "" },
+		"not UTF-8":      func(r *headroom.Request) { r.Operation = "\xc3" },
+		"a negative":     func(r *headroom.Request) { r.Cost = -1 },
+		"a plan":         says("nonesuch"),
+		"a policy":       func(r *headroom.Request) { r.Over = 7 },
+		"a year too far": at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)),
+	} {
+		for _, v := range []verb{hold, settle, release, extend} {
+			r := a.request("id", 1, spoil)
+			d, err := a.ask(v, r)
+			a.failed(name+": "+string(v), r, d, err, headroom.ErrInvalid)
+		}
+	}
+	for _, lasts := range []time.Duration{0, -time.Hour, time.Second - 1} {
+		for name, ask := range map[string]func(context.Context, headroom.Request, time.Duration) (headroom.Decision, error){"hold": a.engine.Hold, "extend": a.engine.Extend} {
+			r := a.request("id", 1)
+			d, err := ask(t.Context(), r, lasts)
+			a.failed(fmt.Sprintf("%s of %s", name, lasts), r, d, err, headroom.ErrInvalid)
+		}
+	}
+	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
+		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
+	}
+	a.lasts(time.Second).does(hold, "id", 1, admitted, 0, 1)
+	if got := slices.Collect(maps.Keys(a.usage().Holds)); !slices.Equal(got, []string{"id"}) {
+		t.Errorf("the live holds are %q", got)
+	}
+}

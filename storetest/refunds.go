@@ -1,0 +1,294 @@
+package storetest
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// refunds holds rule 10: units of a charge that come back.
+var refunds = []rule{
+	{"10 a refund names an operation and gives back at most what it was charged", refundInParts},
+	{"10 a refund happens once for each of its ids", refundOnce},
+	{"10 a refund of a closed window corrects its history", refundOfClosedWindow},
+	{"10 a refund of the week that nobody has followed up", refundOfLastWindow},
+	{"10 a refund of a settled operation, and of one charged in two windows", refundOfSettled},
+	{"10 a refund of a recorded charge", refundOfRecorded},
+	{"10 a closed window whose total is far back in history", refundFarBack},
+	{"10 units taken from a live grant go back to the grant", refundToGrant},
+	{"10 a refunded operation stays charged for its id", refundedStaysKnown},
+	{"case 14 a refund when nothing is used, twice, and of more than was charged", oddRefunds},
+	{"14 bad input for a refund is an error before any write", badRefunds},
+}
+
+func refundInParts(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "a", 100, admitted, 100, 0)
+	a.does(deduct, "b", 50, admitted, 150, 0)
+	a.refund("a", "a1", 30, 30, 120)
+	a.refund("a", "a2", 30, 30, 90)
+	a.refundFails("a", "a3", 41, headroom.ErrInvalid)
+	a.refund("a", "a3", 0, 40, 50)
+	a.refund("a", "a4", 0, 0, 50)
+	a.refundFails("a", "a5", 1, headroom.ErrInvalid)
+	a.does(deduct, "c", 150, admitted, 200, 0)
+	a.refund("b", "b1", 50, 50, 150)
+	a.uses(150)
+	a.w.set(monday)
+	a.uses(0, total(base, 150))
+}
+
+func refundOnce(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "a", 100, admitted, 100, 0)
+	a.does(deduct, "b", 50, admitted, 150, 0)
+	a.refund("a", "r", 30, 30, 120)
+	again := func(used int64) {
+		t.Helper()
+		a.refundAgain("a", "r", 30, 30, used)
+		a.refundAgain("a", "r", 0, 30, used)
+		a.refundFails("a", "r", 31, headroom.ErrConflict)
+		a.refundFails("b", "r", 30, headroom.ErrConflict)
+		a.refundFails("b", "a", 30, headroom.ErrConflict) // the id of a charge
+		a.refundFails("a", "b", 30, headroom.ErrConflict)
+		a.fails(deduct, "r", 30, headroom.ErrConflict)
+		a.fails(hold, "r", 30, headroom.ErrConflict)
+		a.fails(settle, "r", 30, headroom.ErrConflict)
+		a.fails(release, "r", 30, headroom.ErrConflict)
+		a.refundFails("r", "of a refund", 0, headroom.ErrConflict)
+		a.grantFails("r", 30, base.Add(year), headroom.ErrConflict)
+	}
+	a.unchanged(func() { again(120) }, "a", "r")
+	w.set(monday)
+	a.does(deduct, "next", 10, admitted, 10, 0)
+	again(10)
+	a.uses(10, total(base, 120))
+	// Ids are remembered from the refund on.
+	w.set(base.Add(horizon - time.Second))
+	if _, err := a.engine.Deduct(t.Context(), a.request("other", 1)); err != nil {
+		t.Fatal(err)
+	}
+	again(1)
+}
+
+func refundOfClosedWindow(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "a", 120, admitted, 120, 0)
+	a.does(deduct, "b", 80, admitted, 200, 0)
+	w.set(monday)
+	a.does(deduct, "c", 150, admitted, 150, 0)
+	a.refund("a", "a1", 20, 20, 150)
+	a.uses(150, total(base, 180))
+	w.set(monday.Add(week))
+	a.does(deduct, "d", 1, admitted, 1, 0)
+	a.refund("a", "a2", 0, 100, 1)
+	a.uses(1, total(monday, 150), total(base, 80))
+	a.refund("c", "c1", 50, 50, 1)
+	a.refund("b", "b1", 0, 80, 1)
+	// A week of which nothing is left is none of history.
+	a.uses(1, total(monday, 100))
+	a.refund("d", "d1", 0, 1, 0)
+	a.uses(0, total(monday, 100))
+	a.does(deduct, "e", 200, admitted, 200, 0)
+}
+
+func refundOfLastWindow(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "a", 120, admitted, 120, 0)
+	w.set(monday)
+	a.refund("a", "r", 50, 50, 0)
+	a.uses(0, total(base, 70))
+	a.does(deduct, "b", 200, admitted, 200, 0)
+	a.uses(200, total(base, 70))
+	a.refundAgain("a", "r", 50, 50, 200)
+}
+
+func refundOfSettled(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200).lasts(day)
+	a.does(hold, "a", 50, admitted, 0, 50)
+	a.refundFails("a", "r", 1, headroom.ErrConflict)
+	a.does(settle, "a", 30, admitted, 30, 0)
+	a.refund("a", "r", 10, 10, 20)
+	a.refundFails("a", "r2", 21, headroom.ErrInvalid)
+	a.does(hold, "b", 50, admitted, 20, 50)
+	a.does(release, "b", 50, released, 20, 0)
+	a.refundFails("b", "r2", 1, headroom.ErrConflict)
+
+	b := w.account(200).lasts(day)
+	w.set(monday.Add(-time.Hour))
+	b.does(hold, "job", 70, admitted, 0, 70)
+	w.set(monday)
+	b.does(settle, "job", 100, admitted, 30, 0)
+	b.uses(30, total(base, 70))
+	// What was charged last comes back first.
+	b.refund("job", "r1", 20, 20, 10)
+	b.uses(10, total(base, 70))
+	b.refund("job", "r2", 40, 40, 0)
+	b.uses(0, total(base, 40))
+	b.refund("job", "r3", 0, 40, 0)
+	b.uses(0)
+	b.repeats(settle, "job", 100, admitted, 0, 0)
+}
+
+func refundOfRecorded(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "a", 500, past, 500, 0, record)
+	a.refund("a", "r1", 299, 299, 201)
+	a.does(deduct, "b", 1, overLimit, 201, 0)
+	a.refund("a", "r2", 2, 2, 199)
+	a.does(deduct, "b", 1, admitted, 200, 0)
+	a.repeats(deduct, "a", 500, past, 200, 0)
+}
+
+// shortMemory is what a store brings that keeps all totals but the latest elsewhere.
+func shortMemory(v headroom.View) headroom.View {
+	counters := map[string]headroom.Counter{}
+	for name, c := range v.State.Counters {
+		if len(c.Past) > 1 {
+			c.Past, c.Partial = c.Past[:1], true
+		}
+		counters[name] = c
+	}
+	v.State.Counters = counters
+	return v
+}
+
+func refundFarBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	s, tapped := a.tapped(headroom.Options{Horizon: 60 * day})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		v, done, err := to.Commit(ctx, c)
+		return shortMemory(v), done, err
+	}
+	s.loaded = func(q headroom.Query, v headroom.View) headroom.View {
+		if q.History {
+			return v
+		}
+		return shortMemory(v)
+	}
+	a = tapped.lasts(30 * day)
+	w.set(base)
+	a.does(deduct, "a", 100, admitted, 100, 0)
+	a.does(hold, "h1", 50, admitted, 100, 50)
+	a.does(hold, "h2", 30, admitted, 100, 80)
+	var past []headroom.WindowTotal
+	for i := range int64(4) {
+		then := base.Add(time.Duration(i+1) * week)
+		w.set(then)
+		a.does(deduct, id(i), 10+i, admitted, 10+i, 0)
+		if i < 3 {
+			past = append([]headroom.WindowTotal{total(then, 10+i)}, past...)
+		}
+	}
+	a.refund("a", "r", 40, 40, 13)
+	a.uses(13, append(past, total(base, 60))...)
+	a.in(base).does(settle, "h1", 20, admitted, 13, 0)
+	a.uses(13, append(past, total(base, 80))...)
+	a.in(base).does(release, "h2", 30, released, 13, 0)
+	a.uses(13, append(past, total(base, 80))...)
+	// The history is there for a second try too.
+	lost := true
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if lost {
+			lost = false
+			v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: ids(c)})
+			return shortMemory(v), false, err
+		}
+		v, done, err := to.Commit(ctx, c)
+		return shortMemory(v), done, err
+	}
+	a.refund("a", "r2", 20, 20, 13)
+	a.uses(13, append(past, total(base, 60))...)
+
+	// A preflight that needs the history of a window that a wrong clock left behind.
+	w.back(base.Add(2 * week))
+	a.does(preflight, "", 1, admitted, 11+12+13, 0)
+}
+
+func refundToGrant(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.granting(50).grant("soon", 50, base.Add(day), 0)
+	a.granting(110).grant("late", 60, base.Add(week), 0)
+	a.granting(10).does(deduct, "a", 300, admitted, 200, 0)
+	// The latest to expire comes back first, the plan's own units last.
+	a.granting(40).refund("a", "r1", 30, 30, 200)
+	a.granting(80).refund("a", "r2", 40, 40, 200)
+	a.granting(110).refund("a", "r3", 40, 40, 190)
+	a.granting(110).refund("a", "r4", 0, 190, 0)
+	a.granting(110).uses(0)
+
+	a.granting(110).does(deduct, "b", 200, admitted, 200, 0)
+	a.granting(30).does(deduct, "c", 80, admitted, 200, 0)
+	w.set(base.Add(day))
+	// The first grant has expired: its units are gone.
+	a.granting(30).uses(200)
+	a.granting(60).refund("c", "r5", 30, 30, 200)
+	a.granting(60).refund("c", "r6", 50, 50, 200)
+	w.set(monday)
+	a.granting(60).refund("b", "r7", 10, 10, 0)
+	a.granting(60).uses(0, total(base, 190))
+}
+
+func refundedStaysKnown(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "a", 100, admitted, 100, 0)
+	a.refund("a", "r", 0, 100, 0)
+	a.repeats(deduct, "a", 100, admitted, 0, 0)
+	a.fails(deduct, "a", 50, headroom.ErrConflict)
+	a.uses(0)
+}
+
+func oddRefunds(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.refundFails("never", "r", 0, headroom.ErrNotFound)
+	a.does(deduct, "nothing", 0, admitted, 0, 0)
+	a.refund("nothing", "r0", 0, 0, 0)
+	a.refundFails("nothing", "r1", 1, headroom.ErrInvalid)
+	a.does(deduct, "refused", 201, never, 0, 0)
+	a.refundFails("refused", "r2", 201, headroom.ErrNotFound)
+	a.does(deduct, "a", 100, admitted, 100, 0)
+	a.refundFails("a", "r3", 101, headroom.ErrInvalid)
+	a.refundFails("a", "r3", math.MaxInt64, headroom.ErrInvalid)
+	a.refund("a", "r3", 100, 100, 0)
+	a.refundAgain("a", "r3", 100, 100, 0)
+	a.uses(0)
+	// The week that nothing is used of is another than that of the charge.
+	a.does(deduct, "b", 100, admitted, 100, 0)
+	a.w.set(monday)
+	a.refund("b", "r4", 60, 60, 0)
+	a.refundAgain("b", "r4", 60, 60, 0)
+	a.uses(0, total(base, 40))
+}
+
+func badRefunds(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	s, a := a.tapped(headroom.Options{})
+	for name, spoil := range map[string]func(*headroom.RefundRequest){
+		"no subject":       func(r *headroom.RefundRequest) { r.Subject = "" },
+		"an unknown meter": func(r *headroom.RefundRequest) { r.Meter = "nonesuch" },
+		"no operation":     func(r *headroom.RefundRequest) { r.Operation = "" },
+		"no id":            func(r *headroom.RefundRequest) { r.ID = "" },
+		"an id of 257":     func(r *headroom.RefundRequest) { r.ID = strings.Repeat("r", 257) },
+		"one id for both":  func(r *headroom.RefundRequest) { r.ID = r.Operation },
+		"a negative":       func(r *headroom.RefundRequest) { r.Units = -1 },
+		"a year too far":   func(r *headroom.RefundRequest) { r.Now = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		r := a.refundOf("a", "r", 1)
+		spoil(&r)
+		d, err := a.engine.Refund(t.Context(), r)
+		a.failed(name, a.request("a", 1), d, err, headroom.ErrInvalid)
+	}
+	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
+		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
+	}
+}

@@ -1,0 +1,184 @@
+// Package whatif replays one log of finished work under several configurations and compares what each would have admitted and refused.
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/memstore"
+	"github.com/lumcast/headroom/replay"
+)
+
+// Scenario is a configuration on trial. Every subject is on its default plan.
+type Scenario struct {
+	Name    string
+	About   string // its limits, in words
+	Catalog *headroom.Catalog
+	Horizon time.Duration // how long operation ids are remembered. Zero: headroom.DefaultHorizon
+}
+
+// Outcome is what a log comes to under one scenario.
+type Outcome struct {
+	Name, About string // the scenario's
+	replay.Tally
+	Subjects []replay.SubjectTally // the one that was refused most units first
+	Weeks    []Week                // by start, those in which something was decided
+}
+
+// Week is the share of one ISO week in an Outcome, in units. It is the week in which the work was finished, whatever windows the limits have.
+type Week struct {
+	Window           headroom.Window
+	Charged, Refused int64
+}
+
+// Asked is the units that the week's work stood for.
+func (w Week) Asked() int64 { return add(w.Charged, w.Refused) }
+
+// Run replays log, from its header on, on a store of its own. bad hears of each row that cannot be used.
+func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(*replay.BadRow)) (Outcome, error) {
+	prices, err := s.Catalog.Prices(meter)
+	if err != nil {
+		return Outcome{}, err
+	}
+	engine, err := headroom.New(memstore.New(nil), s.Catalog, headroom.Options{Horizon: s.Horizon})
+	if err != nil {
+		return Outcome{}, err
+	}
+	rows, err := replay.NewReader(log)
+	if err != nil {
+		return Outcome{}, headroom.Errorf(headroom.CodeInvalid, err, "the log cannot be read")
+	}
+	tap := &tap{Deducter: engine, weeks: map[time.Time]*Week{}}
+	sum, err := replay.Run(ctx, tap, rows, replay.Options{Meter: meter, Prices: prices, Bad: bad})
+	if err != nil {
+		return Outcome{}, err
+	}
+	o := Outcome{Name: s.Name, About: s.About, Tally: sum.Tally, Subjects: sum.Subjects}
+	slices.SortStableFunc(o.Subjects, func(a, b replay.SubjectTally) int { return cmp.Compare(b.RefusedUnits, a.RefusedUnits) })
+	for _, w := range tap.weeks {
+		o.Weeks = append(o.Weeks, *w)
+	}
+	slices.SortFunc(o.Weeks, func(a, b Week) int { return a.Window.Start.Compare(b.Window.Start) })
+	return o, nil
+}
+
+// SubjectsRefused is how many subjects were refused at least once.
+func (o Outcome) SubjectsRefused() (n int) {
+	for _, s := range o.Subjects {
+		if s.Refused > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// tap counts by week what passes through: a replay's own windows are those of the strictest limit, which differ from one decision to the next where there are several.
+type tap struct {
+	replay.Deducter
+	mu    sync.Mutex
+	weeks map[time.Time]*Week
+}
+
+func (t *tap) Deduct(ctx context.Context, r headroom.Request) (headroom.Decision, error) {
+	d, err := t.Deducter.Deduct(ctx, r)
+	if err != nil || d.Replay || d.Reason == headroom.ReasonClosed {
+		return d, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	window := headroom.ISOWeek(r.Now)
+	w := t.weeks[window.Start]
+	if w == nil {
+		w = &Week{Window: window}
+		t.weeks[window.Start] = w
+	}
+	if d.Allowed {
+		w.Charged = add(w.Charged, d.Cost)
+	} else {
+		w.Refused = add(w.Refused, d.Cost)
+	}
+	return d, nil
+}
+
+// add stops at the greatest int64, as the sums of a replay do.
+func add(a, b int64) int64 {
+	if a > headroom.Unlimited-b {
+		return headroom.Unlimited
+	}
+	return a + b
+}
+
+// Hit is what one subject was refused under each scenario.
+type Hit struct {
+	Subject string
+	By      []replay.Tally // in the order of the outcomes
+}
+
+// most is the most units that the subject was refused under any of them.
+func (h Hit) most() (units int64) {
+	for _, t := range h.By {
+		units = max(units, t.RefusedUnits)
+	}
+	return units
+}
+
+// Hardest returns the n subjects that some outcome refuses most units, the hardest hit first. Who is refused nothing is not among them.
+func Hardest(outcomes []Outcome, n int) []Hit {
+	by := map[string]*Hit{}
+	for i, o := range outcomes {
+		for _, s := range o.Subjects {
+			if by[s.Subject] == nil {
+				by[s.Subject] = &Hit{Subject: s.Subject, By: make([]replay.Tally, len(outcomes))}
+			}
+			by[s.Subject].By[i] = s.Tally
+		}
+	}
+	var hits []Hit
+	for _, h := range by {
+		if h.most() > 0 {
+			hits = append(hits, *h)
+		}
+	}
+	slices.SortFunc(hits, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.most(), a.most()), strings.Compare(a.Subject, b.Subject))
+	})
+	return hits[:min(n, len(hits))]
+}
+
+// Course returns the weeks of all outcomes, from the first to the last without a gap, and for each outcome what it did in each.
+func Course(outcomes []Outcome) (weeks []headroom.Window, by [][]Week) {
+	var first, last headroom.Window
+	for _, o := range outcomes {
+		for _, w := range o.Weeks {
+			if first.IsZero() || w.Window.Start.Before(first.Start) {
+				first = w.Window
+			}
+			if last.IsZero() || w.Window.Start.After(last.Start) {
+				last = w.Window
+			}
+		}
+	}
+	if first.IsZero() {
+		return nil, make([][]Week, len(outcomes))
+	}
+	for w := first; !w.Start.After(last.Start); w = headroom.ISOWeek(w.End) {
+		weeks = append(weeks, w)
+	}
+	for _, o := range outcomes {
+		course := make([]Week, len(weeks))
+		for i, w := range weeks {
+			course[i].Window = w
+		}
+		for _, w := range o.Weeks {
+			course[int(w.Window.Start.Sub(first.Start)/(7*24*time.Hour))] = w
+		}
+		by = append(by, course)
+	}
+	return weeks, by
+}
