@@ -242,9 +242,10 @@ func (m *model) forgotten(s *stack, root string) {
 	}
 	m.jobs["lost"] = job{id: "lost", user: "user-19", class: "neural", minutes: 1}
 	s.deploy(root, later)
-	for i, want := range []string{`"seen":1,"finished":1`, `"seen":0,"finished":0`} {
-		if got := s.invoke(s.outputs["ReconcileName"], []byte(`{}`)); !strings.Contains(got, want) {
-			s.t.Errorf("reconciliation %d: %s, want %s", i, got, want)
+	for i, want := range []pipeline.Reconciliation{{Seen: 1, Finished: 1}, {}} {
+		var got pipeline.Reconciliation
+		if err := json.Unmarshal(s.invoke(s.outputs["ReconcileName"], []byte(`{}`)), &got); err != nil || got != want {
+			s.t.Errorf("reconciliation %d: %+v, %v, want %+v", i, got, err, want)
 		}
 	}
 }

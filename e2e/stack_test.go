@@ -147,7 +147,7 @@ func (s *stack) deadLetters() []string {
 }
 
 // invoke calls a function with an event and returns its answer.
-func (s *stack) invoke(function string, event []byte) string {
+func (s *stack) invoke(function string, event []byte) []byte {
 	s.t.Helper()
 	r, err := http.NewRequest("POST", s.endpoint+"/2015-03-31/functions/"+function+"/invocations", bytes.NewReader(event))
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *stack) invoke(function string, event []byte) string {
 	if err != nil || answer.StatusCode != 200 || answer.Header.Get("X-Amz-Function-Error") != "" {
 		s.t.Fatalf("%s: %v %s %s", function, err, answer.Status, body)
 	}
-	return string(body)
+	return body
 }
 
 // all returns the jobs by their ids.

@@ -38,6 +38,7 @@ func TestScriptsOnDynamoDB(t *testing.T) {
 				e.Setenv("AWS_ACCESS_KEY_ID", "test")
 				e.Setenv("AWS_SECRET_ACCESS_KEY", "not-to-be-printed")
 				e.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+				e.Setenv("ENDPOINT", endpoint)
 				e.Setenv("STORE", "dynamodb:cli?region=local&endpoint="+endpoint)
 				e.Setenv("OTHER", "dynamodb:other?region=local&ledger=other.ledger&endpoint="+endpoint)
 				return home(e)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,15 +142,19 @@ func (l *localRun) run(ctx context.Context, bodies [][]byte) error {
 // lastStep does the work of an execution, which is to do nothing, and makes the event of the state machine's last step.
 func lastStep(name string, x pipeline.Execution) ([]byte, error) {
 	var input struct {
-		Fails   string      `json:"fails"`
-		Becomes json.Number `json:"becomes"`
+		Fails   string `json:"fails"`
+		Becomes string `json:"becomes"`
 	}
 	if err := json.Unmarshal(x.Input, &input); err != nil {
-		return nil, usageError("columns fails and becomes of %s: %v", name, err)
+		return nil, usageError("the input of %s: %v", name, err)
 	}
 	event := map[string]any{"execution": name, "status": "SUCCEEDED", "input": json.RawMessage(x.Input), "result": map[string]any{}}
 	if input.Becomes != "" {
-		event["result"] = map[string]any{"durationSeconds": input.Becomes}
+		seconds, err := strconv.ParseFloat(input.Becomes, 64)
+		if err != nil {
+			return nil, usageError("becomes %q: want a number", input.Becomes)
+		}
+		event["result"] = map[string]any{"durationSeconds": seconds}
 	}
 	if input.Fails != "" {
 		event["status"], event["error"] = "FAILED", map[string]string{"Error": "WorkFailed", "Cause": input.Fails}

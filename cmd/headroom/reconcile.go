@@ -58,7 +58,7 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 					a.printJSON(r)
 				} else {
 					fmt.Fprintf(a.stdout, "%s open for more than %s: %d finished, %d still running, %d waiting in the queue, %d could not be finished\n",
-						count(r.Seen, "job"), olderThan, r.Finished, r.Running, r.Waiting, r.Failed)
+						count(int64(r.Seen), "job"), olderThan, r.Finished, r.Running, r.Waiting, r.Failed)
 				}
 				return err
 			})

@@ -69,7 +69,7 @@ To send the same job twice is harmless: it runs once, and is charged once.`,
 				a.printJSON(map[string]any{"sent": len(bodies)})
 				return nil
 			}
-			fmt.Fprintf(a.stdout, "sent: %s\n", count(len(bodies), "job"))
+			fmt.Fprintf(a.stdout, "sent: %s\n", count(int64(len(bodies)), "job"))
 			return nil
 		},
 	}
@@ -121,12 +121,4 @@ func (f *awsFlags) load(ctx context.Context) (aws.Config, error) {
 		return sdk, usageError("no AWS region: give --region, or set AWS_REGION or the profile's")
 	}
 	return sdk, nil
-}
-
-// count says how many things there are.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return thousands(int64(n)) + " " + thing
 }

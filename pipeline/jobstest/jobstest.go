@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 		put("old", pipeline.Running, "", 3*time.Hour)
 		put("older", pipeline.Succeeded, pipeline.ChargePending, 4*time.Hour)
 		put("oldest", pipeline.Queued, "", 5*time.Hour)
+		swap(t, jobs, pipeline.Job{}, pipeline.Job{ID: "changed just now", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 1, RequestedAt: noon.Add(-5 * time.Hour), UpdatedAt: noon.Add(-time.Minute)}, true)
 		put("charged", pipeline.Succeeded, pipeline.Charged, 6*time.Hour)
 		put("failed", pipeline.Failed, "", 6*time.Hour)
 		put("refused", pipeline.OverQuota, "", 6*time.Hour)

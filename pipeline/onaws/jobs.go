@@ -2,6 +2,7 @@
 package onaws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -39,12 +40,14 @@ const (
 	attrFinished  = "finishedAt"
 	attrUpdated   = "updatedAt"
 
-	// attrShard is there only while a job is open. It is the partition key of the index, with attrUpdated as sort key: the index holds what a reconciliation has to look at, and nothing else.
+	// attrShard and attrSince are there only while a job is open. They are the keys of the index, which so holds what a reconciliation has to look at, and nothing else.
+	// A job is open since it was requested: were it since its last change, each change would write the index twice more.
 	attrShard = "openShard"
+	attrSince = "openSince"
 )
 
-// OpenIndex is the name of the index of open jobs. Its keys are openShard and updatedAt, strings; it needs no other attribute.
-const OpenIndex = "open"
+// openIndex is the name of the index of open jobs. Its keys are openShard and openSince, strings; it needs no other attribute.
+const openIndex = "open"
 
 // shards spreads the open jobs over partitions of the index, each of which takes 1,000 writes a second.
 const shards = 8
@@ -59,6 +62,29 @@ type Jobs struct {
 }
 
 var _ pipeline.Jobs = (*Jobs)(nil)
+
+// CreateTable creates the table with its index, billed by request, and waits until it can be used. A table that exists is left as it is.
+func (t *Jobs) CreateTable(ctx context.Context) error {
+	attr := func(name string) types.AttributeDefinition {
+		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}
+	}
+	_, err := t.Client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName: &t.Table, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{attr(attrID), attr(attrShard), attr(attrSince)},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrID), KeyType: types.KeyTypeHash}},
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName:  aws.String(openIndex),
+			KeySchema:  []types.KeySchemaElement{{AttributeName: aws.String(attrShard), KeyType: types.KeyTypeHash}, {AttributeName: aws.String(attrSince), KeyType: types.KeyTypeRange}},
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		}},
+	})
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) {
+		return failure(err, "job table "+t.Table)
+	}
+	wait := dynamodb.NewTableExistsWaiter(t.Client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = time.Second })
+	return failure(wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &t.Table}, 5*time.Minute), "job table "+t.Table)
+}
 
 // Get implements pipeline.Jobs.
 func (t *Jobs) Get(ctx context.Context, id string) (pipeline.Job, bool, error) {
@@ -118,33 +144,40 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 
 // Open implements pipeline.Jobs. It reads the index, and then each job.
 func (t *Jobs) Open(ctx context.Context, before time.Time, use func(pipeline.Job) bool) error {
-	type found struct{ since, id string }
-	var all []found
+	var ids []string
 	for shard := range shards {
 		pages := dynamodb.NewQueryPaginator(t.Client, &dynamodb.QueryInput{
-			TableName: &t.Table, IndexName: aws.String(OpenIndex),
+			TableName: &t.Table, IndexName: aws.String(openIndex),
 			KeyConditionExpression:    aws.String("#s = :s AND #u < :u"),
-			ExpressionAttributeNames:  map[string]string{"#s": attrShard, "#u": attrUpdated},
+			ExpressionAttributeNames:  map[string]string{"#s": attrShard, "#u": attrSince},
 			ExpressionAttributeValues: map[string]types.AttributeValue{":s": text(strconv.Itoa(shard)), ":u": text(before.UTC().Format(stampLayout))},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return failure(err, "index "+OpenIndex+" of job table "+t.Table)
+				return failure(err, "index "+openIndex+" of job table "+t.Table)
 			}
 			for _, item := range page.Items {
-				all = append(all, found{str(item, attrUpdated), str(item, attrID)})
+				ids = append(ids, str(item, attrID))
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.since+" "+a.id, b.since+" "+b.id) })
-	for _, f := range all {
-		j, ok, err := t.Get(ctx, f.id)
+	var all []pipeline.Job
+	for _, id := range ids {
+		j, ok, err := t.Get(ctx, id)
 		if err != nil {
 			return err
 		}
-		// The index runs a little behind: the job may have come further.
-		if ok && encode(j)[attrShard] != nil && j.UpdatedAt.Before(before) && !use(j) {
+		// The index runs a little behind, and knows only since when a job is open.
+		if ok && encode(j)[attrShard] != nil && j.UpdatedAt.Before(before) {
+			all = append(all, j)
+		}
+	}
+	slices.SortFunc(all, func(a, b pipeline.Job) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), strings.Compare(a.ID, b.ID))
+	})
+	for _, j := range all {
+		if !use(j) {
 			return nil
 		}
 	}
@@ -188,7 +221,7 @@ func (t *Jobs) List(ctx context.Context, f pipeline.Filter, use func(pipeline.Jo
 // attributes are those that a change of a job sets or removes.
 var attributes = []string{
 	attrUser, attrStatus, attrCharge, attrAttempt, attrClass, attrSeconds, attrCost, attrPlan, attrHeld, attrOperation, attrWeek, attrDecision, attrReason,
-	attrRequested, attrStarted, attrFinished, attrUpdated, attrShard,
+	attrRequested, attrStarted, attrFinished, attrUpdated, attrShard, attrSince,
 }
 
 // encode returns the attributes of a job but for its key. What is empty has none.
@@ -224,6 +257,11 @@ func encode(j pipeline.Job) map[string]types.AttributeValue {
 		sum := fnv.New32a()
 		sum.Write([]byte(j.ID))
 		item[attrShard] = text(strconv.Itoa(int(sum.Sum32() % shards)))
+		since := j.RequestedAt
+		if since.IsZero() {
+			since = j.UpdatedAt
+		}
+		item[attrSince] = text(since.UTC().Format(stampLayout))
 	}
 	return item
 }

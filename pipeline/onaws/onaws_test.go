@@ -32,29 +32,13 @@ var tables atomic.Int64
 func open(t *testing.T, engine string) *onaws.Jobs {
 	t.Helper()
 	client := dynamodb.New(dynamodb.Options{Region: "eu-central-1", BaseEndpoint: aws.String(enginetest.Start(t, engine)), Credentials: keys})
-	name := fmt.Sprintf("jobs-%d", tables.Add(1))
-	attr := func(name string) types.AttributeDefinition {
-		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}
+	jobs := &onaws.Jobs{Client: client, Table: fmt.Sprintf("jobs-%d", tables.Add(1))}
+	for range 2 { // a table that exists is left as it is
+		if err := jobs.CreateTable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// The table as the template has it.
-	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: &name, BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{attr("jobId"), attr("openShard"), attr("updatedAt")},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("jobId"), KeyType: types.KeyTypeHash}},
-		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
-			IndexName:  aws.String(onaws.OpenIndex),
-			KeySchema:  []types.KeySchemaElement{{AttributeName: aws.String("openShard"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("updatedAt"), KeyType: types.KeyTypeRange}},
-			Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = 100 * time.Millisecond })
-	if err := wait.Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	return &onaws.Jobs{Client: client, Table: name}
+	return jobs
 }
 
 func TestJobsOnDynamoDB(t *testing.T) {
