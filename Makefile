@@ -6,7 +6,7 @@ TOOLS := $(CURDIR)/.tools
 # an interrupted install is done again.
 STAMPS := $(TOOLS)/go/stamp $(TOOLS)/dynalite/stamp $(TOOLS)/venv/stamp $(TOOLS)/aws/stamp $(TOOLS)/dynoxide/stamp
 
-# The Lambda functions, each a zip with the program "bootstrap". GOARCH=amd64 builds for x86_64, else they are for arm64.
+# The Lambda functions, each a zip with the program "bootstrap". GOARCH=amd64 builds for x86_64, else they are for arm64. CONFIG=FILE adds plans and prices as headroom.yaml.
 LAMBDAS     := $(patsubst cmd/%/main.go,%,$(wildcard cmd/lambda-*/main.go))
 LAMBDA_ARCH := $(or $(GOARCH),arm64)
 
@@ -59,13 +59,16 @@ lambdas: ## build bin/lambda-*.zip for deploy/aws
 	@set -e; for name in $(LAMBDAS); do \
 		mkdir -p bin/$$name; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$(LAMBDA_ARCH) go build -trimpath -tags lambda.norpc -ldflags '-s -w' -o bin/$$name/bootstrap ./cmd/$$name; \
-		(cd bin/$$name && python3 -m zipfile -c ../$$name.zip bootstrap); \
+		rm -f bin/$$name/headroom.yaml; $(if $(CONFIG),cp $(CONFIG) bin/$$name/headroom.yaml;) \
+		(cd bin/$$name && python3 -m zipfile -c ../$$name.zip *); \
 		echo "bin/$$name.zip: $$(($$(wc -c <bin/$$name.zip) / 1024)) KiB"; \
 	done
 
-run: build ## replay the real log on an empty embedded store
+run: build ## replay the real log on an empty embedded store, then run a few jobs through the pipeline
 	@store=$$(mktemp -d) && trap 'rm -rf "$$store"' EXIT && trap 'exit 1' INT TERM && set -x && \
-		bin/headroom replay examples/nasa-ipsc-1993/usage.csv.gz --store embedded:$$store
+		bin/headroom replay examples/nasa-ipsc-1993/usage.csv.gz --store embedded:$$store && \
+		bin/headroom pipeline run --store memory: && \
+		bin/headroom pipeline run --store memory: --mode hold
 
 lint: tools ## gofmt, go vet, staticcheck, govulncheck, cfn-lint
 	@files=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) && \
