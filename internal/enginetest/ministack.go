@@ -9,7 +9,7 @@ import (
 const lastWords = 8000
 
 // MiniStack starts an emulator of AWS on a loopback port and returns its URL. It runs Lambda functions as processes of this machine, without containers, and ends with the test binary.
-// Its functions find it by AWS_ENDPOINT_URL: without that they would turn to AWS itself.
+// It lets a function do what its role allows, and the keys "test" everything. Its functions find it by AWS_ENDPOINT_URL: without that they would turn to AWS itself.
 // scale shortens the waits of state machines: 1 is as they stand.
 func MiniStack(tb testing.TB, region, scale string) string {
 	tb.Helper()
@@ -26,7 +26,7 @@ func MiniStack(tb testing.TB, region, scale string) string {
 		var p *process
 		p, err = run([]string{
 			"env", "GATEWAY_PORT=" + port, "AWS_ENDPOINT_URL=http://127.0.0.1:" + port, "BIND_HOST=127.0.0.1", "MINISTACK_REGION=" + region, "SFN_WAIT_SCALE=" + scale, "TMPDIR=" + dir,
-			"PYTHONUNBUFFERED=1", "IOT_MTLS_ENABLED=0", python, "-m", "ministack",
+			"PYTHONUNBUFFERED=1", "IOT_MTLS_ENABLED=0", "AUTH=true", python, "-m", "ministack",
 		}, port)
 		if err == nil {
 			tb.Cleanup(func() {
