@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -356,6 +357,51 @@ func TestAResultThatCannotBePricedChargesNothing(t *testing.T) {
 		w.event(ExecutionName("a", 1), "FAILED")
 		w.want("a", Failed, "", 0, 0)
 	}
+}
+
+func TestWhatMayHaveBeenChargedLongAgoIsNotChargedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts     Options
+		status   Status
+		charge   Charge
+		decision string
+		used     int64
+	}{
+		"preflight": {Options{}, Unpaid, "", string(headroom.CodeTooOld), 0},
+		// The hold is still known, and with it that nothing was charged.
+		"hold": {Options{Hold: time.Hour}, Succeeded, Charged, string(headroom.ReasonAdmitted), 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.opts)
+			w.send(body("a", "alice", "neural", 900))
+			w.clock = w.clock.Add(headroom.DefaultHorizon + time.Hour)
+			for range 2 {
+				if _, err := w.done(ExecutionName("a", 1), fifteen); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.want("a", c.status, c.charge, c.used, 0)
+			if j, _, _ := w.jobs.Get(context.Background(), "a"); j.Decision != c.decision {
+				t.Errorf("%+v", j)
+			}
+		})
+	}
+}
+
+func TestMoreJobsThanHoldsWaitInTheQueue(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour})
+	var bodies []string
+	for i := range headroom.MaxHolds + 1 {
+		bodies = append(bodies, body(fmt.Sprint("job-", i), "alice", "standard", 60))
+	}
+	if failed := w.send(bodies...); !slices.Equal(failed, []string{fmt.Sprint(headroom.MaxHolds)}) {
+		t.Fatal(failed)
+	}
+	w.done(ExecutionName("job-0", 1), `{}`)
+	if failed := w.send(bodies...); failed != nil {
+		t.Fatal(failed)
+	}
+	w.wantUsed("alice", 1, int64(headroom.MaxHolds))
 }
 
 func TestPreflightReadsTheUserOnceAndTakesThePlanFromIt(t *testing.T) {

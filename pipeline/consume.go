@@ -145,6 +145,7 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job) (Job, headroom.D
 		if p.opts.Hold > 0 {
 			d, err = p.engine.Hold(ctx, r, p.opts.Hold)
 		} else {
+			r.Operation = "" // of a job that is only queued nothing is remembered: not to ask saves a look at what left the user's item
 			d, err = p.engine.Preflight(ctx, r)
 		}
 	}

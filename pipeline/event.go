@@ -47,9 +47,12 @@ type lastStep struct {
 // Callback takes what the state machine's last step or the status-change rule sends, and finishes the job.
 func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result, error) {
 	began := time.Now()
-	o, settled, err := p.read(ctx, event)
-	seen := sighting{job: Job{ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt}, decision: decisionRepeat}
-	if err == nil && settled {
+	o, ended, err := p.read(ctx, event)
+	if err == nil && !ended {
+		return Result{}, nil
+	}
+	seen := sighting{job: Job{ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt}}
+	if err == nil {
 		seen, err = p.finish(ctx, o)
 	}
 	seen.took = time.Since(began)

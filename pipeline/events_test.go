@@ -159,12 +159,12 @@ func TestExecutionNames(t *testing.T) {
 				t.Errorf("%q and %q share %s", id, other, name)
 			}
 			seen[name] = id
-			if name != ExecutionName(id, attempt) || len(name) > MaxExecutionName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			if name != ExecutionName(id, attempt) || len(name) > maxExecutionName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 				t.Errorf("%q: name %q", id, name)
 			}
 		}
 	}
-	if name := ExecutionName(strings.Repeat("ü", 120), 9999); len(name) > MaxExecutionName {
+	if name := ExecutionName(strings.Repeat("ü", 120), 9999); len(name) > maxExecutionName {
 		t.Error(name)
 	}
 	if name := ExecutionName("episode-17", 1); !strings.HasPrefix(name, "episode-17-") {
@@ -234,4 +234,35 @@ func TestALogLineIsItsMetrics(t *testing.T) {
 			t.Errorf("metric %s is missing", metric.Name)
 		}
 	}
+}
+
+// FuzzWhatComesFromOutside feeds messages and events of any form to the handlers: nothing but a job's own user is ever charged, and never more than once.
+func FuzzWhatComesFromOutside(f *testing.F) {
+	for _, name := range []string{"sqs-batch.json", "status-failed.json", "status-succeeded.json", "status-without-input.json", "last-step-succeeded.json", "last-step-failed.json"} {
+		f.Add(fixture(f, name))
+	}
+	f.Add([]byte(body("a", "alice", "neural", 900)))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		w := newWorld(t, Options{Hold: time.Hour})
+		w.send(body(episode, "alice", "neural", 900))
+		for range 2 {
+			w.p.Consume(context.Background(), Batch{Records: []Delivery{{MessageID: "m", Body: string(text)}}})
+			w.p.Callback(context.Background(), text)
+		}
+		users := map[string]int64{}
+		for _, j := range w.jobs.jobs {
+			if j.Charge == ChargePending {
+				t.Errorf("%+v is left to be charged", j)
+			}
+			users[j.UserID] += 0
+			if j.Charge == Charged {
+				users[j.UserID] += j.Cost
+			}
+		}
+		for user, want := range users {
+			if used, _ := w.used(user); used != want {
+				t.Errorf("%q has used %d, want %d", user, used, want)
+			}
+		}
+	})
 }

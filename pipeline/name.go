@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// MaxExecutionName is the longest name of an execution in Step Functions.
-const MaxExecutionName = 80
+// maxExecutionName is the longest name of an execution in Step Functions.
+const maxExecutionName = 80
 
 // namePrefix is how much of the job id a name shows.
 const namePrefix = 40

@@ -40,7 +40,7 @@ const DefaultOlderThan = 90 * time.Minute
 
 // Pipeline makes the pipeline that the environment describes, with env in the place of os.Getenv. It logs in JSON to standard output.
 func Pipeline(ctx context.Context, env func(string) string) (*pipeline.Pipeline, error) {
-	opts, err := Options(env)
+	opts, err := options(env)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func Pipeline(ctx context.Context, env func(string) string) (*pipeline.Pipeline,
 	return pipeline.New(engine, cfg.Catalog, &onaws.Jobs{Client: client, Table: jobs}, &onaws.Executions{Client: sfn.NewFromConfig(sdk), StateMachine: machine}, opts)
 }
 
-// Options reads what concerns the pipeline alone.
-func Options(env func(string) string) (pipeline.Options, error) {
+// options reads what concerns the pipeline alone.
+func options(env func(string) string) (pipeline.Options, error) {
 	opts := pipeline.Options{
 		Plan: env("HEADROOM_PLAN"), Namespace: env("HEADROOM_NAMESPACE"),
 		Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),

@@ -20,15 +20,15 @@ func env(pairs ...string) func(string) string {
 }
 
 func TestTheEnvironmentSetsTheOptions(t *testing.T) {
-	opts, err := Options(env())
+	opts, err := options(env())
 	if err != nil || opts.Hold != 0 || opts.Refuse || opts.Clock != nil {
 		t.Errorf("%+v, %v", opts, err)
 	}
-	opts, err = Options(env("HEADROOM_MODE", "hold", "HEADROOM_OVER", "refuse", "HEADROOM_PLAN", "studio", "HEADROOM_NAMESPACE", "N", "HEADROOM_TEST_CLOCK", "2026-05-31T23:59:00Z"))
+	opts, err = options(env("HEADROOM_MODE", "hold", "HEADROOM_OVER", "refuse", "HEADROOM_PLAN", "studio", "HEADROOM_NAMESPACE", "N", "HEADROOM_TEST_CLOCK", "2026-05-31T23:59:00Z"))
 	if err != nil || opts.Hold != DefaultHold || !opts.Refuse || opts.Plan != "studio" || opts.Namespace != "N" || !opts.Clock().Equal(time.Date(2026, 5, 31, 23, 59, 0, 0, time.UTC)) {
 		t.Errorf("%+v, %v", opts, err)
 	}
-	if opts, err = Options(env("HEADROOM_MODE", "hold", "HEADROOM_HOLD", "45m")); err != nil || opts.Hold != 45*time.Minute {
+	if opts, err = options(env("HEADROOM_MODE", "hold", "HEADROOM_HOLD", "45m")); err != nil || opts.Hold != 45*time.Minute {
 		t.Errorf("%+v, %v", opts, err)
 	}
 	if d, err := OlderThan(env()); err != nil || d != DefaultOlderThan {
@@ -40,7 +40,7 @@ func TestAWrongEnvironmentIsAnErrorAtTheStart(t *testing.T) {
 	for _, c := range [][]string{
 		{"HEADROOM_MODE", "holds"}, {"HEADROOM_OVER", "yes"}, {"HEADROOM_MODE", "hold", "HEADROOM_HOLD", "3"}, {"HEADROOM_MODE", "hold", "HEADROOM_HOLD", "-3h"}, {"HEADROOM_TEST_CLOCK", "now"},
 	} {
-		if _, err := Options(env(c...)); !errors.Is(err, headroom.ErrInvalid) {
+		if _, err := options(env(c...)); !errors.Is(err, headroom.ErrInvalid) {
 			t.Errorf("%q: %v", c, err)
 		}
 	}
