@@ -87,7 +87,7 @@ func (x *explanation) comingBack() string {
 		return ""
 	case x.again.IsZero():
 		for _, l := range x.inTheWay() {
-			if x.decision.Cost > together(l.Limit, x.decision.Granted) {
+			if x.decision.Reason == headroom.ReasonNeverFits && x.decision.Cost > together(l.Limit, x.decision.Granted) {
 				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.", they, l.Name, thousands(l.Limit))
 			}
 		}
