@@ -155,7 +155,26 @@ func (d *disk) Rename(oldname, newname string) error {
 }
 
 // MkdirAll keeps others out of the folders that it makes: names of subjects are nobody's business.
-func (d *disk) MkdirAll(dir string, perm os.FileMode) error { return d.FS.MkdirAll(dir, perm&0o700) }
+func (d *disk) MkdirAll(dir string, perm os.FileMode) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.MkdirAll(dir, perm&0o700)
+}
+
+func (d *disk) Link(oldname, newname string) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.Link(oldname, newname)
+}
+
+func (d *disk) RemoveAll(name string) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.RemoveAll(name)
+}
 
 // Lock tells a lock that another holds from a lock file that cannot be written.
 func (d *disk) Lock(name string) (io.Closer, error) {

@@ -84,8 +84,8 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 
 	g := newGate()
 	held.Store(g)
-	var first sync.WaitGroup
-	first.Go(func() { deduct(t, e, "ann", "second", 100) })
+	var writer sync.WaitGroup
+	writer.Go(func() { deduct(t, e, "ann", "second", 100) })
 	<-g.reached
 	// The change is applied, and its sync has begun. Whoever would wait for it finds that its own caller has gone.
 	for name, ask := range map[string]func(context.Context) error{
@@ -119,7 +119,22 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 		t.Error(n)
 	}
 	g.open()
-	first.Wait()
+	writer.Wait()
+
+	g = newGate()
+	held.Store(g)
+	writer.Go(func() {
+		if err := s.SetPlan(t.Context(), "ann", "free"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-g.reached
+	v, err := s.Load(&gone{Context: t.Context()}, headroom.Query{Key: slots("ann")})
+	if err := shown(v, err); !errors.Is(err, context.Canceled) {
+		t.Errorf("load of a plan: %v", err)
+	}
+	g.open()
+	writer.Wait()
 	if d := deduct(t, e, "ann", "second", 100); !d.Replay || d.Used != 200 {
 		t.Errorf("%+v", d)
 	}
