@@ -60,8 +60,8 @@ func (s *Store) complete(ctx context.Context, it *item, operation string, histor
 	name := idName(operation)
 	_, young := it.ops[name]
 	_, old := it.before[name]
-	if operation != "" && it.gen != 0 && !young && !old {
-		if err := s.lookUp(ctx, it, name, consistent); err != nil {
+	if operation != "" && it.gen != 0 && !it.looked && !young && !old {
+		if _, err := s.lookUp(ctx, it, name, consistent); err != nil {
 			return err
 		}
 	}
@@ -83,9 +83,9 @@ func (s *Store) complete(ctx context.Context, it *item, operation string, histor
 }
 
 // lookUp finds the charge of an id in the ledger, if its generation is still remembered.
-func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bool) error {
+func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bool) (found bool, err error) {
 	var out *dynamodb.GetItemOutput
-	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+	_, err = s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
 			TableName: &s.opts.Ledger, ConsistentRead: &consistent,
 			Key: map[string]types.AttributeValue{ledgerKey: ledgerOf(it.key), ledgerSort: str(opRow(name))},
@@ -93,14 +93,14 @@ func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bo
 		return err
 	})
 	if err != nil || out.Item == nil {
-		return err
+		return false, err
 	}
 	r := reader{attrs: out.Item, subject: it.key.Subject}
 	charge, epoch := r.str("charge"), r.time("epoch")
-	if epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore) {
-		it.fromLedger[name] = charge
+	if found = epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore); found {
+		it.fromLedger = map[string]string{name: charge}
 	}
-	return r.err
+	return found, r.err
 }
 
 // history reads the totals that have moved to the ledger, latest first.
@@ -196,12 +196,25 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	}
 	err := s.write(ctx, rows)
 	if err == nil {
-		_, _, err = s.update(ctx, it.key.Subject, &e)
+		err = s.remove(ctx, it.key, &e)
 	}
 	var lost *types.ConditionalCheckFailedException
 	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
 		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
+}
+
+// remove takes what was copied to the ledger out of the item.
+func (s *Store) remove(ctx context.Context, key headroom.Key, e *expression) error {
+	attrs, got, err := s.update(ctx, key.Subject, e)
+	if err != nil {
+		return err
+	}
+	it, err := s.opts.decode(attrs, key, got.now)
+	if err == nil {
+		s.moved.learn(it)
+	}
+	return err
 }
 
 // full reports whether ids are to move.
