@@ -41,12 +41,13 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var full atomic.Bool
 			mem := vfs.NewMem()
-			s := openSmall(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			failing := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				if full.Load() && hit(op) {
 					return &fs.PathError{Op: "test", Path: op.Path, Err: syscall.ENOSPC}
 				}
 				return nil
-			})))
+			}))
+			s := openSmall(t, failing)
 			var mu sync.Mutex
 			acknowledged := map[[2]string]bool{}
 			err := load(engine(t, s, 1<<40), "op", func(subject, operation string) {
@@ -64,6 +65,12 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 			}
 			checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
 			closeStore(t, s)
+			// As long as the disk fails, the store may open and stop again, or be refused.
+			if s, err := Open("db", Options{fs: failing}); err == nil {
+				closeStore(t, s)
+			} else if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
 			s = open(t, mem, "db", (&hand{monday}).read)
 			checkThere(t, acknowledged, audit(t, s))
 		})
