@@ -231,9 +231,9 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 		"quotaSpan: nothing": true, // adopted like a window that the seed began
 	}
 	// What a write in a running window does not look at: it is made as if nothing were wrong with the rest.
-	unseen := map[string]bool{"quotaOps: a map of numbers": true, "quotaOpsBefore: a map of numbers": true}
+	unseen := map[string]bool{"quotaOps: a map of numbers": true, "quotaOpsBefore: a map of numbers": true, "quotaHolds: a map of numbers": true, "quotaHolds: a map of strings": true}
 	for what := range garbage {
-		unseen["quotaPast: "+what], unseen["quotaEpochBefore: "+what] = true, true
+		unseen["quotaPast: "+what], unseen["quotaEpochBefore: "+what], unseen["quotaGrants: "+what] = true, true, true
 	}
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)

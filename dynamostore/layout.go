@@ -298,6 +298,9 @@ func (it item) view(ids []string, now time.Time) (headroom.View, error) {
 		for _, known := range []map[string]string{it.fromLedger, it.before, it.ops} {
 			if text, ok := known[idName(id)]; ok {
 				record, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+				if err == nil && record.Kind == headroom.KindHold {
+					err = headroom.Errorf(headroom.CodeFormat, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
+				}
 				if err != nil {
 					return v, err
 				}

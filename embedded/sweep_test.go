@@ -71,7 +71,7 @@ func TestAWrongClockForgetsNoId(t *testing.T) {
 func TestAWrongClockAtOpeningForgetsNoId(t *testing.T) {
 	mem, clock := vfs.NewMem(), &hand{monday}
 	s := open(t, mem, "db", clock.read)
-	long := headroom.Change{Key: slots("ben"), Operation: "b", PlanOrNone: true, Rotate: monday, Horizon: 12 * epoch, Charge: headroom.Charge{Kind: headroom.KindDeduct}}
+	long := headroom.Change{Key: slots("ben"), PlanOrNone: true, Rotate: monday, Horizon: 12 * epoch, Records: charged(0)}
 	if _, ok, err := s.Commit(t.Context(), long); !ok || err != nil {
 		t.Fatal(err)
 	}
