@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -14,18 +15,45 @@ import (
 // formTries bounds how often a write is built anew because the item has another form than it was built for, while the guard of the change itself holds.
 const formTries = 12
 
-// Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger. What else is true the failed condition tells, and the write is built again for the item as it is.
+// Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger unless it is remembered that there are.
+// What else is true the failed condition tells, and the write is built again for the item as it is.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
+	if g, ok := s.moved.recall(c.Key, c.Epoch); ok {
+		seen.under(g)
+		if err := s.lookUp(ctx, &seen, idsOf(c), true); err != nil {
+			return headroom.View{}, false, err
+		}
+		if slices.ContainsFunc(c.Records, func(r headroom.RecordStep) bool { return r.Was == nil && seen.fromLedger[idName(r.ID)] != "" }) {
+			v, err := s.replayed(ctx, c, seen)
+			return v, false, err
+		}
+	}
 	for try := range formTries {
+		if s.opts.needsAdopting(c, seen) {
+			if err := s.adopt(ctx, c, seen); err != nil {
+				return headroom.View{}, false, err
+			}
+			// The item now has the label that the change was to give it.
+			if !seen.formatted {
+				c.Epoch, c.Rotate = c.Rotate, time.Time{}
+			}
+			seen.formatted, seen.turned = true, nil
+		}
 		e := s.opts.build(c, seen)
 		attrs, got, err := s.update(ctx, c.Key.Subject, e)
 		if err == nil {
 			after, err := s.opts.decode(attrs, c.Key, got.now)
-			if err != nil {
-				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the item was written but does not read")
+			switch {
+			case err == nil:
+				s.moved.learn(after)
+				s.tidy(ctx, after, got.now, c)
+			case !s.opts.counted(c, attrs):
+				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the charge was written, but the count that it was added to does not read")
+			default:
+				// Nothing that the write depends on is wrong, or it would not have been made.
+				s.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
 			}
-			s.tidy(ctx, after, got.now, c)
 			v, err := after.view(nil, orNow(c.Now, got.now))
 			return v, true, err
 		}
@@ -34,7 +62,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			return headroom.View{}, false, err
 		}
 		var now time.Time
-		if seen, now, err = s.found(ctx, c, got.now, failed, try); err != nil {
+		if seen, now, err = s.found(ctx, c, seen, got.now, failed, try); err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
 		v, err := seen.view(idsOf(c), orNow(c.Now, now))
@@ -44,22 +72,33 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if !c.Holds(v) {
 			return v, false, nil
 		}
-		if seen.needsAdopting() {
-			if err := s.adopt(ctx, &seen, c.Rotate); err != nil {
-				return headroom.View{}, false, err
-			}
-			// The item now has the label that the change was to give it.
-			if !seen.formatted {
-				c.Epoch, c.Rotate = c.Rotate, time.Time{}
-			}
-			seen.formatted, seen.turned = true, nil
-		}
 	}
 	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
 }
 
-// found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so.
-func (s *Store) found(ctx context.Context, c headroom.Change, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
+// counted reports whether the counts that c adds to read.
+func (o Options) counted(c headroom.Change, attrs map[string]types.AttributeValue) bool {
+	return !slices.ContainsFunc(c.Steps, func(step headroom.Step) bool {
+		_, ok := integer(attrs[o.counter(c.Key.Meter, step.Limit).count])
+		return !ok
+	})
+}
+
+// replayed returns the view of an id that the ledger has.
+func (s *Store) replayed(ctx context.Context, c headroom.Change, seen item) (headroom.View, error) {
+	it, now, err := s.get(ctx, c.Key, true)
+	if err != nil {
+		return headroom.View{}, err
+	}
+	it.knows(seen)
+	if err := s.complete(ctx, &it, idsOf(c), false, true); err != nil {
+		return headroom.View{}, err
+	}
+	return it.view(idsOf(c), orNow(c.Now, now))
+}
+
+// found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so, seen what was known before it.
+func (s *Store) found(ctx context.Context, c headroom.Change, seen item, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
 	now = engines
 	if failed.Item != nil {
 		s.sendsOld.CompareAndSwap(oldUnknown, oldSent)
@@ -75,6 +114,8 @@ func (s *Store) found(ctx context.Context, c headroom.Change, engines time.Time,
 	if err != nil {
 		return it, now, err
 	}
+	s.moved.learn(it)
+	it.knows(seen)
 	old := false
 	for _, step := range c.Steps {
 		old = old || len(step.Fold)+len(step.Past) > 0
@@ -103,6 +144,13 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		e.equal(field("Format"), num(format))
 		e.equal(field("Epoch"), num(c.Epoch.Unix()))
 		e.equal(field("Gen"), num(seen.gen))
+		if seen.gen != 0 {
+			e.equal(field("Spilt"), num(seen.spilt.Unix()))
+		}
+		// An id is not known to be absent from what is no map.
+		e.isMap(field("Ops"))
+		e.isMap(field("OpsBefore"))
+		e.isMap(field("Holds"))
 	} else {
 		e.absent(field("Format"))
 		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
@@ -116,7 +164,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
 		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})
 	}
-	if !c.Rotate.IsZero() {
+	if maps.young != nil {
 		e.set(field("Ops"), &types.AttributeValueMemberM{Value: maps.young})
 		e.set(field("Epoch"), num(c.Rotate.Unix()))
 		if seen.formatted {
@@ -147,7 +195,7 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 	if !seen.formatted {
 		w.holds, w.grants = map[string]types.AttributeValue{}, map[string]types.AttributeValue{}
 	}
-	if !c.Rotate.IsZero() {
+	if !c.Rotate.IsZero() || !seen.formatted {
 		w.young = map[string]types.AttributeValue{}
 	}
 	more := 0
@@ -263,34 +311,36 @@ func idsOf(c headroom.Change) []string {
 func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen item) {
 	names := o.counter(meter, step.Limit)
 	count := func() string { return e.name(names.count) } // an alias that nothing uses is an error
-	span := e.name(names.span)
+	span, past := e.name(names.span), names.past
+	turn, turned := seen.turned[step.Limit]
+	foreign := o.foreign(meter, step, seen)
 	switch {
-	case !step.From.IsZero():
-		e.equal(span, str(spanText(step.From)))
-		if names.window != "" {
-			e.equal(e.name(names.window), str(step.From.Key))
-		}
-	case names.window != "":
+	case step.From.IsZero() && names.window != "":
 		e.absent(e.name(names.window))
-	default:
+	case step.From.IsZero() || foreign:
 		e.absent(span)
+	case turned:
+		e.equal(span, str(spanText(turn.known)))
+		for _, start := range turn.lost {
+			e.set(e.name(past, unknownPast+unix(start)), &types.AttributeValueMemberBOOL{Value: true})
+		}
+	default:
+		e.equal(span, str(spanText(step.From)))
 	}
-	past := names.past
-	if guarded := step.Min > 0 || step.Max < math.MaxInt64; !step.From.IsZero() && guarded && !seen.uncounted[step.Limit] {
-		e.require(count() + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
+	if !step.From.IsZero() && names.window != "" {
+		e.equal(e.name(names.window), str(step.From.Key))
 	}
-	o.buildCarried(e, step, names)
-	o.buildPast(e, step, names, seen)
 	switch {
 	case step.From.IsZero():
 		e.set(count(), num(step.Add))
 		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
 	case step.Opens:
+		e.isMap(e.name(past))
 		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count()+", "+e.value(num(0))+")")
 		e.set(count(), num(step.Add))
 	default:
-		if seen.uncounted[step.Limit] {
-			e.absent(count())
+		if foreign {
+			e.set(e.name(past), &types.AttributeValueMemberM{})
 		}
 		add := step.Add
 		for _, f := range step.Fold {
@@ -305,13 +355,26 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 			e.add(count(), add)
 		}
 	}
-	if step.To.Start.Equal(step.From.Start) && !step.From.IsZero() {
-		return
+	if seen.uncounted[step.Limit] {
+		e.absent(count())
+	} else if !step.From.IsZero() && (!step.Opens || step.Min > 0 || step.Max < math.MaxInt64) {
+		e.require(count() + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 	}
-	e.set(span, str(spanText(step.To)))
-	if names.window != "" {
+	o.buildCarried(e, step, names)
+	o.buildPast(e, step, names, seen)
+	moves := step.From.IsZero() || !step.To.Start.Equal(step.From.Start)
+	if moves || turned || foreign {
+		e.set(span, str(spanText(step.To)))
+	}
+	if moves && names.window != "" {
 		e.set(e.name(names.window), str(step.To.Key))
 	}
+}
+
+// foreign reports whether the window that a step starts from was begun by a writer that knows only window and count, on an item in which Headroom knows of none.
+func (o Options) foreign(meter string, step headroom.Step, seen item) bool {
+	t, turned := seen.turned[step.Limit]
+	return !step.From.IsZero() && o.counter(meter, step.Limit).window != "" && (!seen.formatted || turned && t.known.IsZero())
 }
 
 // buildCarried guards or sets what a window may use beside its own units.
@@ -357,47 +420,39 @@ func (it item) holdsTotal(limit string, start time.Time) bool {
 	return it.past[limit].attrs[unix(start)] != nil
 }
 
-// needsAdopting reports whether another writer, that knows only the window and the count, has made the item or turned its window.
-func (it item) needsAdopting() bool {
-	return len(it.turned) > 0 || !it.formatted && len(it.state.Counters) > 0
+// needsAdopting reports whether a change cannot be one write, since it closes a foreign window: the map that is to keep its total is not there yet.
+func (o Options) needsAdopting(c headroom.Change, seen item) bool {
+	return slices.ContainsFunc(c.Steps, func(step headroom.Step) bool { return step.Opens && o.foreign(c.Key.Meter, step, seen) })
 }
 
-// adopt gives an item that another writer made or turned the form of our own, and changes no count. The totals that the other writer did not keep are marked as unknown.
-func (s *Store) adopt(ctx context.Context, it *item, epoch time.Time) error {
+// adopt gives an item the form of our own where a foreign window is in the way of a change. It changes no count.
+func (s *Store) adopt(ctx context.Context, c headroom.Change, seen item) error {
 	var e expression
-	meter := it.key.Meter
+	meter := c.Key.Meter
 	field := func(name string) string { return e.name(s.opts.field(meter, name)) }
-	if it.formatted {
+	if seen.formatted {
 		e.equal(field("Format"), num(format))
 	} else {
 		e.absent(field("Format"))
+		e.absent(field("Ops"))
 		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
-		e.set(field("Epoch"), num(epoch.Unix()))
-		e.set(field("Ops"), &types.AttributeValueMemberM{})
-		for _, name := range []string{"OpsBefore", "Holds", "Grants"} {
+		e.set(field("Epoch"), num(c.Rotate.Unix()))
+		for _, name := range []string{"Ops", "OpsBefore", "Holds", "Grants"} {
 			e.set(field(name), &types.AttributeValueMemberM{})
 		}
 	}
-	for limit, counter := range it.state.Counters {
-		names := s.opts.counter(meter, limit)
-		t, turned := it.turned[limit]
-		switch {
-		case turned && !t.known.IsZero():
-			e.equal(e.name(names.span), str(spanText(t.known)))
-			for _, start := range t.lost {
-				e.set(e.name(names.past, unknownPast+unix(start)), &types.AttributeValueMemberBOOL{Value: true})
-			}
-		case turned || !it.formatted:
-			e.absent(e.name(names.span))
-			e.set(e.name(names.past), &types.AttributeValueMemberM{})
-		default:
+	for _, step := range c.Steps {
+		if !s.opts.foreign(meter, step, seen) {
 			continue
 		}
-		e.equal(e.name(names.window), str(counter.Window.Key))
-		e.set(e.name(names.span), str(spanText(counter.Window)))
+		names := s.opts.counter(meter, step.Limit)
+		e.absent(e.name(names.span))
+		e.equal(e.name(names.window), str(step.From.Key))
+		e.set(e.name(names.past), &types.AttributeValueMemberM{})
+		e.set(e.name(names.span), str(spanText(step.From)))
 	}
-	_, _, err := s.update(ctx, it.key.Subject, &e)
+	_, _, err := s.update(ctx, c.Key.Subject, &e)
 	var condition *types.ConditionalCheckFailedException
 	if errors.As(err, &condition) {
 		return nil // somebody else did it, or the window turned: the next look tells

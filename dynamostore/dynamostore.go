@@ -52,6 +52,8 @@ type Store struct {
 
 	// sendsOld says whether the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
 	sendsOld atomic.Int32
+
+	moved generations
 }
 
 const (

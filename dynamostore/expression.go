@@ -53,6 +53,9 @@ func (e *expression) require(condition string) { e.conditions = append(e.conditi
 func (e *expression) equal(path string, v types.AttributeValue) {
 	e.require(path + " = " + e.value(v))
 }
+func (e *expression) isMap(path string) {
+	e.require("attribute_type(" + path + ", " + e.value(str("M")) + ")")
+}
 func (e *expression) absent(path string) { e.require("attribute_not_exists(" + path + ")") }
 
 func (e *expression) into(in *dynamodb.UpdateItemInput) {

@@ -227,54 +227,67 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 	fine := map[string]bool{
 		"plan: nothing": true, "quotaWeek: nothing": true, "quotaCount: nothing": true, "quotaEpochBefore: nothing": true, "quotaEpochBefore: below 0": true,
 		"quotaOps: a map of strings": true, "quotaOpsBefore: a map of strings": true, // a charge is read when it is asked for
-		"quotaEpoch: below 0": true, "quotaGen: below 0": true, "quotaSpilt: below 0": true, "quotaSpan: nothing": true, // adopted like a window that the seed began
+		"quotaEpoch: below 0": true, "quotaSpilt: below 0": true,
+		"quotaSpan: nothing": true, // adopted like a window that the seed began
+	}
+	// What a write in a running window does not look at: it is made as if nothing were wrong with the rest.
+	unseen := map[string]bool{"quotaOps: a map of numbers": true, "quotaOpsBefore: a map of numbers": true, "quotaHolds: a map of numbers": true, "quotaHolds: a map of strings": true}
+	for what := range garbage {
+		unseen["quotaPast: "+what], unseen["quotaEpochBefore: "+what], unseen["quotaGrants: "+what] = true, true, true
 	}
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
 		r.admit("template", "job", 5, 5)
 		r.at(r.clock.Add(2 * headroom.DefaultHorizon))
-		for i := range 40 {
-			r.admit("template", fmt.Sprint("job-", i), 1, int64(i+1))
-		}
+		r.admit("template", "job-0", 1, 1)
 		if err := r.engine.SetPlan(t.Context(), "template", "free"); err != nil {
 			t.Fatal(err)
 		}
-		template := r.item("template")
+		light := r.item("template")
+		for i := range 40 {
+			r.admit("template", fmt.Sprint("more-", i), 1, int64(i+2))
+		}
+		heavy := r.item("template")
 		for _, name := range []string{"quotaGen", "quotaSpilt", "quotaEpochBefore", "plan"} {
-			if template[name] == nil {
+			if heavy[name] == nil {
 				t.Fatalf("the item has no %s", name)
 			}
 		}
-		for name := range template {
-			if name == "userId" {
-				continue
-			}
-			for what, v := range garbage {
-				item := maps.Clone(template)
-				item["userId"] = s("u")
-				if item[name] = v; v == nil {
-					delete(item, name)
-				}
-				if name == "plan" && what == "a string" || reflect.DeepEqual(v, template[name]) {
-					continue
-				}
-				r.put(item)
-				at := name + ": " + what
-				d, err := r.deduct("u", "new", 2)
-				switch {
-				case fine[at]:
-					if err != nil || !d.Allowed || d.Used > 42 {
-						t.Errorf("%s: %+v, %v", at, d, err)
+		for _, template := range []attributes{light, heavy} {
+			used := template["quotaCount"].(*types.AttributeValueMemberN).Value
+			for name := range template {
+				for what, v := range garbage {
+					if name == "userId" || name == "plan" && what == "a string" {
+						continue
 					}
-					continue
-				case !errors.Is(err, headroom.ErrFormat):
-					t.Errorf("%s: %+v, %v", at, d, err)
-				}
-				if after := r.item("u"); !reflect.DeepEqual(after, item) {
-					t.Errorf("%s: changed to %v", at, after)
-				}
-				if _, err := r.engine.Preflight(t.Context(), headroom.Request{Subject: "u", Meter: "slots", Cost: 1}); !errors.Is(err, headroom.ErrFormat) {
-					t.Errorf("%s: preflight: %v", at, err)
+					item := maps.Clone(template)
+					item["userId"] = s("u")
+					if item[name] = v; v == nil {
+						delete(item, name)
+					}
+					r.put(item)
+					at := fmt.Sprintf("%s: %s (%s used)", name, what, used)
+					for range 2 { // by a store that has not seen the item, and by one that has
+						d, err := r.deduct("u", "new", 2)
+						if name == "quotaCount" && what == "a fraction" && errors.Is(err, headroom.ErrOutcomeUnknown) {
+							break // a number like another, to the condition: it was added to, and a repeat does not add to it again
+						}
+						if fine[name+": "+what] || unseen[name+": "+what] && err == nil {
+							if err != nil || !d.Allowed || d.Used > 43 {
+								t.Errorf("%s: %+v, %v", at, d, err)
+							}
+							break
+						}
+						if !errors.Is(err, headroom.ErrFormat) {
+							t.Errorf("%s: %+v, %v", at, d, err)
+						}
+						if after := r.item("u"); !reflect.DeepEqual(after, item) {
+							t.Errorf("%s: changed to %v", at, after)
+						}
+						if _, err := r.engine.Preflight(t.Context(), headroom.Request{Subject: "u", Meter: "slots", Cost: 1}); !errors.Is(err, headroom.ErrFormat) {
+							t.Errorf("%s: preflight: %v", at, err)
+						}
+					}
 				}
 			}
 		}

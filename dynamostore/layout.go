@@ -107,6 +107,7 @@ type item struct {
 	uncounted   map[string]bool   // counters that stand in a window without an attribute for the count: it is 0
 	past        map[string]past   // totals that the item itself holds, by limit
 	fromLedger  map[string]string // charges found in the ledger, by idName
+	looked      map[string]bool   // idNames that the ledger was looked at for, and does not have
 	size        int               // about how many bytes Headroom's attributes take,
 	idsSize     int               // and how many of them the ids of this meter that can move
 }
@@ -120,7 +121,7 @@ type turn struct {
 // decode reads what an item holds of a meter. attrs is nil if there is no item; now is the engine's time.
 func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key, now time.Time) (item, error) {
 	r := reader{attrs: attrs, subject: key.Subject}
-	it := item{key: key, turned: map[string]turn{}, uncounted: map[string]bool{}, past: map[string]past{}, fromLedger: map[string]string{}}
+	it := item{key: key, turned: map[string]turn{}, uncounted: map[string]bool{}, past: map[string]past{}}
 	it.state.Counters = map[string]headroom.Counter{}
 	it.state.Plan = r.str(o.Names.Plan)
 	if f, ok := r.num(o.field(key.Meter, "Format")); ok {
@@ -134,7 +135,7 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.state.Epoch = r.time(o.field(key.Meter, "Epoch"))
 	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
-	it.gen, _ = r.num(o.field(key.Meter, "Gen"))
+	it.gen = r.natural(o.field(key.Meter, "Gen"))
 	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
 	it.state.Grants = r.grants(o.field(key.Meter, "Grants"))
 	o.whole(&r, it)
@@ -225,13 +226,9 @@ func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time)
 	} else if spanText == "" {
 		return
 	}
-	count, counted := r.num(names.count)
-	if count < 0 {
-		r.bad(names.count, "is below 0")
-	}
-	c.Count, it.uncounted[limit] = count, !counted
+	c.Count, it.uncounted[limit] = r.natural(names.count), r.attrs[names.count] == nil
 	c.Past, c.Partial = it.past[limit].before(nil, c.Window.Start), it.past[limit].moved > 0
-	c.Carried, _ = r.num(names.carried)
+	c.Carried = r.natural(names.carried)
 	it.state.Counters[limit] = c
 }
 
@@ -301,6 +298,9 @@ func (it item) view(ids []string, now time.Time) (headroom.View, error) {
 		for _, known := range []map[string]string{it.fromLedger, it.before, it.ops} {
 			if text, ok := known[idName(id)]; ok {
 				record, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+				if err == nil && record.Kind == headroom.KindHold {
+					err = headroom.Errorf(headroom.CodeFormat, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
+				}
 				if err != nil {
 					return v, err
 				}
@@ -320,7 +320,7 @@ type reader struct {
 
 func (r *reader) bad(name, what string) {
 	if r.err == nil {
-		r.err = headroom.Errorf(headroom.CodeFormat, nil, "attribute %s of the item of %q %s; nothing was written", name, r.subject, what)
+		r.err = headroom.Errorf(headroom.CodeFormat, nil, "attribute %s of the item of %q %s", name, r.subject, what)
 	}
 }
 
@@ -336,17 +336,30 @@ func (r *reader) str(name string) string {
 }
 
 func (r *reader) num(name string) (int64, bool) {
-	switch v := r.attrs[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberN:
-		if n, err := strconv.ParseInt(v.Value, 10, 64); err == nil {
-			return n, true
-		}
+	if r.attrs[name] == nil {
+		return 0, false
+	}
+	n, ok := integer(r.attrs[name])
+	if !ok {
 		r.bad(name, "is no whole number of 64 bits")
-	default:
-		r.bad(name, "is no number")
+	}
+	return n, ok
+}
+
+func integer(v types.AttributeValue) (int64, bool) {
+	if v, ok := v.(*types.AttributeValueMemberN); ok {
+		n, err := strconv.ParseInt(v.Value, 10, 64)
+		return n, err == nil
 	}
 	return 0, false
+}
+
+func (r *reader) natural(name string) int64 {
+	n, _ := r.num(name)
+	if n < 0 {
+		r.bad(name, "is below 0")
+	}
+	return n
 }
 
 func (r *reader) time(name string) time.Time {
@@ -459,16 +472,12 @@ func total(start string, v types.AttributeValue) (t headroom.Total, ok bool) {
 	if t.Start, ok = fromUnix(start); !ok {
 		return t, false
 	}
-	switch v := v.(type) {
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		t.Units = n
-		return t, err == nil
-	case *types.AttributeValueMemberS:
+	if v, mark := v.(*types.AttributeValueMemberS); mark {
 		t.Unknown = true
 		return t, v.Value == unknownPast
 	}
-	return t, false
+	t.Units, ok = integer(v)
+	return t, ok
 }
 
 func totalValue(t headroom.Total) types.AttributeValue {

@@ -55,17 +55,18 @@ func pastRow(limit string, start time.Time) string {
 	return pastRows(limit) + start.UTC().Format(time.RFC3339)
 }
 
+// knows takes over what the ledger said before, if no id has moved there since.
+func (it *item) knows(before item) {
+	if it.gen == before.gen && it.state.Epoch.Equal(before.state.Epoch) {
+		it.fromLedger, it.looked = before.fromLedger, before.looked
+	}
+}
+
 // complete adds to an item what the ledger has of it: the records of some ids, and the whole history if it is asked for.
 func (s *Store) complete(ctx context.Context, it *item, ids []string, history, consistent bool) error {
-	for _, id := range ids {
-		name := idName(id)
-		_, held := it.state.Holds[id]
-		_, young := it.ops[name]
-		_, old := it.before[name]
-		if it.gen != 0 && !held && !young && !old {
-			if err := s.lookUp(ctx, it, name, consistent); err != nil {
-				return err
-			}
+	if it.gen != 0 {
+		if err := s.lookUp(ctx, it, ids, consistent); err != nil {
+			return err
 		}
 	}
 	if !history {
@@ -85,8 +86,25 @@ func (s *Store) complete(ctx context.Context, it *item, ids []string, history, c
 	return nil
 }
 
-// lookUp finds the charge of an id in the ledger, if its generation is still remembered.
-func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bool) error {
+// lookUp finds the records of ids in the ledger that are not in the item, if their generation is still remembered.
+func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent bool) error {
+	for _, id := range ids {
+		name := idName(id)
+		_, held := it.state.Holds[id]
+		_, young := it.ops[name]
+		_, old := it.before[name]
+		_, found := it.fromLedger[name]
+		if held || young || old || found || it.looked[name] {
+			continue
+		}
+		if err := s.lookUpOne(ctx, it, name, consistent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) lookUpOne(ctx context.Context, it *item, name string, consistent bool) error {
 	var out *dynamodb.GetItemOutput
 	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
@@ -95,15 +113,24 @@ func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bo
 		}, opt)
 		return err
 	})
-	if err != nil || out.Item == nil {
+	if err != nil {
 		return err
 	}
 	r := reader{attrs: out.Item, subject: it.key.Subject}
-	charge, epoch := r.str("charge"), r.time("epoch")
-	if epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore) {
-		it.fromLedger[name] = charge
+	record, epoch := r.str("charge"), r.time("epoch")
+	if out.Item != nil && (epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore)) {
+		it.fromLedger = mapWith(it.fromLedger, name, record)
+	} else {
+		it.looked = mapWith(it.looked, name, true)
 	}
 	return r.err
+}
+
+// mapWith returns a copy of m with one more entry.
+func mapWith[V any](m map[string]V, key string, value V) map[string]V {
+	more := map[string]V{key: value}
+	maps.Copy(more, m)
+	return more
 }
 
 // history reads the totals that have moved to the ledger, latest first.
@@ -208,12 +235,25 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	}
 	err := s.write(ctx, rows)
 	if err == nil {
-		_, _, err = s.update(ctx, it.key.Subject, &e)
+		err = s.remove(ctx, it.key, &e)
 	}
 	var lost *types.ConditionalCheckFailedException
 	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
 		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
+}
+
+// remove takes what was copied to the ledger out of the item.
+func (s *Store) remove(ctx context.Context, key headroom.Key, e *expression) error {
+	attrs, got, err := s.update(ctx, key.Subject, e)
+	if err != nil {
+		return err
+	}
+	it, err := s.opts.decode(attrs, key, got.now)
+	if err == nil {
+		s.moved.learn(it)
+	}
+	return err
 }
 
 // full reports whether ids are to move.

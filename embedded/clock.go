@@ -38,8 +38,8 @@ func (c *clock) now() time.Time { return c.read().Round(0).UTC() }
 
 func trusted(now, mark time.Time) bool { return !now.Before(mark.Add(-headroom.ClockTolerance)) }
 
-// time returns the time to decide by: the caller's, else the clock's if it can be trusted.
-func (s *Store) time(callers time.Time) (time.Time, error) {
+// present returns the time to decide by: the caller's, else the clock's if it can be trusted.
+func (s *Store) present(callers time.Time) (time.Time, error) {
 	if !callers.IsZero() {
 		return callers, nil
 	}
@@ -111,7 +111,7 @@ func (s *Store) AcceptClock(ctx context.Context) error {
 		k.mark, k.kept = mark, mark
 	}
 	k.mu.Unlock()
-	return s.sync(b, err)
+	return s.sync(b, make(pending), err)
 }
 
 func later(a, b time.Time) time.Time {

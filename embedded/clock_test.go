@@ -82,6 +82,14 @@ func TestClockMayLagByTheTolerance(t *testing.T) {
 	}
 }
 
+// Go's monotonic reading would hide that the host's clock was set back.
+func TestOnlyTheWallClockCounts(t *testing.T) {
+	s := open(t, vfs.NewMem(), "db", time.Now)
+	if now := s.clock.now(); now != now.Round(0) || now.Location() != time.UTC {
+		t.Error(now)
+	}
+}
+
 // Only what was written by a clock can be harmed by the next one: a wrong reading that wrote nothing is forgotten.
 func TestReadingThatWroteNothingMovesNoMark(t *testing.T) {
 	clock := &hand{monday}

@@ -20,7 +20,6 @@ type disk struct {
 	dir string // of the store, for the log
 	log *slog.Logger
 
-	armed  atomic.Bool // while the store is being opened, Pebble returns errors as errors
 	failed atomic.Pointer[failure]
 }
 
@@ -43,22 +42,17 @@ func (d *disk) failure() error {
 	return nil
 }
 
-// fail freezes the directory. Only the first failure counts.
+// fail freezes the directory if err is not nil. Only the first failure counts.
 func (d *disk) fail(what string, err error) {
-	if d.failed.CompareAndSwap(nil, &failure{err: fmt.Errorf("%s: %w", what, err), mem: vfs.NewMem()}) {
-		d.log.Error("headroom: the embedded store has stopped", "dir", d.dir, "during", what, "error", err)
+	if err == nil {
+		return
 	}
-}
-
-// absorb is called with the error of an operation that writes. It reports whether the caller must pass the error on; else the directory is now frozen.
-func (d *disk) absorb(what string, err error) (pass bool) {
-	if err != nil && !d.armed.Load() {
-		return true
+	if path := (*fs.PathError)(nil); !errors.As(err, &path) {
+		err = fmt.Errorf("%s: %w", what, err)
 	}
-	if err != nil {
-		d.fail(what, err)
+	if d.failed.CompareAndSwap(nil, &failure{err: err, mem: vfs.NewMem()}) {
+		d.log.Error("headroom: the embedded store has stopped", "dir", d.dir, "error", err)
 	}
-	return false
 }
 
 // memory returns the file system that has taken the place of a frozen directory, with the folder of name in it, or nil if nothing failed.
@@ -100,12 +94,10 @@ func (d *disk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts .
 
 // opened wraps a file that was opened for writing, or gives one in memory if opening it has just frozen the directory.
 func (d *disk) opened(name string, category vfs.DiskWriteCategory, what string, f vfs.File, err error) (vfs.File, error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		return &file{File: f, disk: d, name: name}, nil
-	case d.absorb(what, err):
-		return nil, err
 	}
+	d.fail(what, err)
 	return d.memory(name).Create(name, category)
 }
 
@@ -148,14 +140,31 @@ func (d *disk) Rename(oldname, newname string) error {
 		_ = mem.Rename(oldname, newname) // it may be one of the frozen files
 		return nil
 	}
-	if err := d.FS.Rename(oldname, newname); d.absorb("rename "+oldname, err) {
-		return err
-	}
+	d.fail("rename "+oldname, d.FS.Rename(oldname, newname))
 	return nil
 }
 
 // MkdirAll keeps others out of the folders that it makes: names of subjects are nobody's business.
-func (d *disk) MkdirAll(dir string, perm os.FileMode) error { return d.FS.MkdirAll(dir, perm&0o700) }
+func (d *disk) MkdirAll(dir string, perm os.FileMode) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.MkdirAll(dir, perm&0o700)
+}
+
+func (d *disk) Link(oldname, newname string) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.Link(oldname, newname)
+}
+
+func (d *disk) RemoveAll(name string) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	return d.FS.RemoveAll(name)
+}
 
 // Lock tells a lock that another holds from a lock file that cannot be written.
 func (d *disk) Lock(name string) (io.Closer, error) {
@@ -174,44 +183,39 @@ type file struct {
 }
 
 func (f *file) Write(p []byte) (int, error) {
-	if f.disk.failure() != nil {
-		return len(p), nil
-	}
-	if n, err := f.File.Write(p); f.disk.absorb("write "+f.name, err) {
-		return n, err
+	if f.disk.failure() == nil {
+		_, err := f.File.Write(p)
+		f.disk.fail("write "+f.name, err)
 	}
 	return len(p), nil
 }
 
 func (f *file) WriteAt(p []byte, offset int64) (int, error) {
-	if f.disk.failure() != nil {
-		return len(p), nil
-	}
-	if n, err := f.File.WriteAt(p, offset); f.disk.absorb("write "+f.name, err) {
-		return n, err
+	if f.disk.failure() == nil {
+		_, err := f.File.WriteAt(p, offset)
+		f.disk.fail("write "+f.name, err)
 	}
 	return len(p), nil
 }
 
-func (f *file) Sync() error     { return f.sync(f.File.Sync) }
-func (f *file) SyncData() error { return f.sync(f.File.SyncData) }
-
-func (f *file) sync(sync func() error) error {
-	if f.disk.failure() != nil {
-		return nil
+func (f *file) Sync() error {
+	if f.disk.failure() == nil {
+		f.disk.fail("sync "+f.name, f.File.Sync())
 	}
-	if err := sync(); f.disk.absorb("sync "+f.name, err) {
-		return err
+	return nil
+}
+
+func (f *file) SyncData() error {
+	if f.disk.failure() == nil {
+		f.disk.fail("sync "+f.name, f.File.SyncData())
 	}
 	return nil
 }
 
 func (f *file) SyncTo(length int64) (fullSync bool, err error) {
-	if f.disk.failure() != nil {
-		return false, nil
-	}
-	if fullSync, err = f.File.SyncTo(length); f.disk.absorb("sync "+f.name, err) {
-		return false, err
+	if f.disk.failure() == nil {
+		fullSync, err = f.File.SyncTo(length)
+		f.disk.fail("sync "+f.name, err)
 	}
 	return fullSync && err == nil, nil
 }
@@ -225,8 +229,8 @@ func (f *file) Preallocate(offset, length int64) error {
 }
 
 func (f *file) Close() error {
-	if err := f.File.Close(); f.disk.failure() == nil && f.disk.absorb("close "+f.name, err) {
-		return err
+	if err := f.File.Close(); f.disk.failure() == nil {
+		f.disk.fail("close "+f.name, err)
 	}
 	return nil
 }

@@ -41,12 +41,13 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var full atomic.Bool
 			mem := vfs.NewMem()
-			s := openSmall(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			failing := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				if full.Load() && hit(op) {
 					return &fs.PathError{Op: "test", Path: op.Path, Err: syscall.ENOSPC}
 				}
 				return nil
-			})))
+			}))
+			s := openSmall(t, failing)
 			var mu sync.Mutex
 			acknowledged := map[[2]string]bool{}
 			err := load(engine(t, s, 1<<40), "op", func(subject, operation string) {
@@ -64,6 +65,12 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 			}
 			checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
 			closeStore(t, s)
+			// As long as the disk fails, the store may open and stop again, or be refused.
+			if s, err := Open("db", Options{fs: failing}); err == nil {
+				closeStore(t, s)
+			} else if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
 			s = open(t, mem, "db", (&hand{monday}).read)
 			checkThere(t, acknowledged, audit(t, s))
 		})
@@ -84,8 +91,8 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 
 	g := newGate()
 	held.Store(g)
-	var first sync.WaitGroup
-	first.Go(func() { deduct(t, e, "ann", "second", 100) })
+	var writer sync.WaitGroup
+	writer.Go(func() { deduct(t, e, "ann", "second", 100) })
 	<-g.reached
 	// The change is applied, and its sync has begun. Whoever would wait for it finds that its own caller has gone.
 	for name, ask := range map[string]func(context.Context) error{
@@ -119,7 +126,22 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 		t.Error(n)
 	}
 	g.open()
-	first.Wait()
+	writer.Wait()
+
+	g = newGate()
+	held.Store(g)
+	writer.Go(func() {
+		if err := s.SetPlan(t.Context(), "ann", "free"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-g.reached
+	v, err := s.Load(&gone{Context: t.Context()}, headroom.Query{Key: slots("ann")})
+	if err := shown(v, err); !errors.Is(err, context.Canceled) {
+		t.Errorf("load of a plan: %v", err)
+	}
+	g.open()
+	writer.Wait()
 	if d := deduct(t, e, "ann", "second", 100); !d.Replay || d.Used != 200 {
 		t.Errorf("%+v", d)
 	}

@@ -47,22 +47,16 @@ func Open(dir string, opts Options) (*Store, error) {
 		opts.fs = vfs.Default
 	}
 	s := &Store{dir: dir, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed()}
-	db, err := pebble.Open(dir, s.engine(opts))
-	if err != nil {
-		if newer(opts.fs, dir) {
-			err = errors.Join(errNewer, err)
+	var err error
+	if s.db, err = pebble.Open(dir, s.engine(opts)); err == nil {
+		if err = s.begin(); err != nil || s.disk.failure() != nil {
+			_ = s.db.Close()
 		}
+	} else if newer(opts.fs, dir) {
+		err = errors.Join(errNewer, err)
+	}
+	if err = cmp.Or(s.disk.failure(), err); err != nil {
 		return nil, refused(dir, err)
-	}
-	s.db = db
-	s.disk.armed.Store(true)
-	err = s.begin()
-	if stopped := s.disk.failure(); stopped != nil {
-		err = refused(dir, stopped)
-	}
-	if err != nil {
-		_ = db.Close()
-		return nil, err
 	}
 	return s, nil
 }
@@ -109,28 +103,24 @@ func (s *Store) begin() error {
 		number, err = decodeFormat(row)
 		return err
 	})
-	if err == nil && !known {
-		err = s.create()
-		number = format
-	}
 	if err != nil {
-		return refused(s.dir, err)
+		return err
+	}
+	if !known {
+		return s.create()
 	}
 	if number != format {
-		return refused(s.dir, fmt.Errorf("%w: it has format %d, this program knows format %d", errNewer, number, format))
+		return fmt.Errorf("%w: it has format %d, this program knows format %d", errNewer, number, format)
 	}
 	_, err = s.get([]byte{tableClock}, func(row []byte) (err error) {
 		s.clock.kept, s.clock.horizon, err = decodeClock(row)
 		return err
 	})
-	s.clock.mark = s.clock.kept
-	if err == nil {
-		err = s.sweep()
-	}
 	if err != nil {
-		return refused(s.dir, err)
+		return err
 	}
-	return nil
+	s.clock.mark = s.clock.kept
+	return s.sweep()
 }
 
 // create writes the format into an empty database. One with rows in it is somebody else's.

@@ -47,8 +47,11 @@ type Store struct {
 // stripe guards the rows of the subjects that fall to it: reading them and applying a change is one step. The sync comes after the lock is free.
 type stripe struct {
 	mu   sync.RWMutex
-	last chan struct{} // closed when the last change applied under the lock has reached the disk, or the store has failed; nil: no change yet
+	last pending // the last one that was applied under the lock; nil: none yet
 }
+
+// pending is a change on its way to the disk. It is closed when the change is there, or when the store has failed.
+type pending chan struct{}
 
 var _ headroom.Store = (*Store)(nil)
 
@@ -58,7 +61,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	if err := s.usable(ctx); err != nil {
 		return headroom.View{}, err
 	}
-	now, err := s.time(q.Now)
+	now, err := s.present(q.Now)
 	if err != nil {
 		return headroom.View{}, err
 	}
@@ -84,44 +87,48 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	if err := s.usable(ctx); err != nil {
 		return headroom.View{}, false, err
 	}
-	now, err := s.time(c.Now)
+	now, err := s.present(c.Now)
 	if err != nil {
 		return headroom.View{}, false, err
 	}
+	v, b, on, err := s.attempt(ctx, c, now)
+	if b != nil {
+		err = s.sync(b, on, err)
+	} else if err == nil {
+		err = s.settled(ctx, on)
+	}
+	if err != nil {
+		return headroom.View{}, false, err
+	}
+	return v, b != nil, nil
+}
+
+// attempt checks the guard of c and, if it holds, applies c. It returns the view after that, the batch, nil if nothing was written, and the change to wait for: the batch's own, or the one that the guard may have seen.
+func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (headroom.View, *pebble.Batch, pending, error) {
 	st := s.stripe(c.Key.Subject)
 	st.mu.Lock()
+	defer st.mu.Unlock()
 	f, err := s.find(c.Key, idsOf(c)...)
 	if err == nil {
 		err = s.findHistory(c.Key, f.entry, rewritten(c))
 	}
+	if err == nil {
+		err = s.usable(ctx) // it may have been a long wait for the lock
+	}
+	if err != nil {
+		return headroom.View{}, nil, nil, err
+	}
 	v := f.view(now)
-	if err != nil || !c.Holds(v) {
-		last := st.last
-		st.mu.Unlock()
-		if err == nil {
-			err = s.settled(ctx, last)
-		}
-		if err != nil {
-			return headroom.View{}, false, err
-		}
-		return v, false, nil
+	if !c.Holds(v) {
+		return v, nil, st.last, nil
 	}
 	v.State = c.Apply(v.State)
 	b := s.db.NewBatch()
-	err = put(b, c, f.entry, f.after(c, v.State))
-	if err == nil {
+	st.last = make(pending)
+	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
 		err = s.apply(b, c, now)
 	}
-	done := make(chan struct{})
-	st.last = done
-	st.mu.Unlock()
-
-	err = s.sync(b, err)
-	close(done)
-	if err != nil {
-		return headroom.View{}, false, err
-	}
-	return v, true, nil
+	return v, b, st.last, err
 }
 
 // SetPlan implements headroom.Store. It fails as Commit does.
@@ -141,13 +148,10 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	if err == nil {
 		err = s.db.ApplyNoSyncWait(b, pebble.Sync)
 	}
-	done := make(chan struct{})
-	st.last = done
+	on := make(pending)
+	st.last = on
 	st.mu.Unlock()
-
-	err = s.sync(b, err)
-	close(done)
-	return err
+	return s.sync(b, on, err)
 }
 
 // Close implements headroom.Store. Everything acknowledged is on disk already; a store that has stopped after a failed write closes without a further error.
@@ -184,19 +188,24 @@ func (s *Store) stopped() error {
 }
 
 // settled waits until what was read under a stripe's lock has reached the disk: last is the stripe's last change then, and the log is written in order.
-func (s *Store) settled(ctx context.Context, last chan struct{}) error {
+func (s *Store) settled(ctx context.Context, last pending) error {
 	if last != nil {
 		select {
-		case <-last:
-		case <-ctx.Done():
-			return headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
+		case <-last: // even if ctx is done too
+		default:
+			select {
+			case <-last:
+			case <-ctx.Done():
+				return headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
+			}
 		}
 	}
 	return s.stopped()
 }
 
-// sync waits until an applied batch has reached the disk. err is what applying it gave.
-func (s *Store) sync(b *pebble.Batch, err error) error {
+// sync waits until an applied batch has reached the disk, and tells those who wait for its change. err is what applying it gave.
+func (s *Store) sync(b *pebble.Batch, on pending, err error) error {
+	defer close(on)
 	// After a failure the batch may be in nobody's hands: waiting for it could take for ever, and it must not be used again.
 	if err == nil && s.disk.failure() == nil {
 		err = b.SyncWait()

@@ -67,6 +67,25 @@ func TestAWrongClockForgetsNoId(t *testing.T) {
 	}
 }
 
+// The reading at the time of the sweep counts for no more than what was written before.
+func TestAWrongClockAtOpeningForgetsNoId(t *testing.T) {
+	mem, clock := vfs.NewMem(), &hand{monday}
+	s := open(t, mem, "db", clock.read)
+	long := headroom.Change{Key: slots("ben"), PlanOrNone: true, Rotate: monday, Horizon: 12 * epoch, Records: charged(0)}
+	if _, ok, err := s.Commit(t.Context(), long); !ok || err != nil {
+		t.Fatal(err)
+	}
+	for n := range 8 {
+		clock.now = monday.Add(time.Duration(n) * epoch)
+		deduct(t, engine(t, s, 200), "ann", fmt.Sprint(n), 1)
+	}
+	clock.now = monday.AddDate(10, 0, 0)
+	s = reopen(t, s, mem, clock)
+	if labels, err := s.labels(); err != nil || len(labels) != 9 {
+		t.Errorf("generations %v, %v", labels, err)
+	}
+}
+
 // A log of long ago that is replayed at its own time is remembered, however much the clock is used in between.
 func TestAReplayedLogIsNotSwept(t *testing.T) {
 	mem, clock := vfs.NewMem(), &hand{monday}

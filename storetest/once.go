@@ -216,6 +216,7 @@ func tooOld(t *testing.T, h Harness) {
 		ahead, behind := a.by(base.Add(2*horizon)), a.by(base.Add(-2*horizon))
 		ahead.admit("young", 10, 30, began(base.Add(-day)))
 		behind.fail("ancient", 10, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
+		a.by(base.Add(-day)).fail("ancient too", 10, headroom.ErrTooOld, began(base.Add(-horizon)))
 	}
 }
 

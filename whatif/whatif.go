@@ -176,7 +176,8 @@ func Course(outcomes []Outcome) (weeks []headroom.Window, by [][]Week) {
 			course[i].Window = w
 		}
 		for _, w := range o.Weeks {
-			course[int(w.Window.Start.Sub(first.Start)/(7*24*time.Hour))] = w
+			// In seconds: a Duration holds no more than 292 years.
+			course[(w.Window.Start.Unix()-first.Start.Unix())/(7*24*60*60)] = w
 		}
 		by = append(by, course)
 	}

@@ -103,6 +103,14 @@ func TestWeeksAddUpToTheWholeUnderSeveralLimits(t *testing.T) {
 	}
 }
 
+func TestACourseOfAThousandYears(t *testing.T) {
+	o := run(t, "completed_at,subject,operation,quality,duration_seconds\n1000-01-01T00:00:00Z,a,1,standard,60\n2026-01-01T00:00:00Z,a,2,standard,120\n", "a", "{meter: slots, units: 200}")
+	weeks, course := whatif.Course([]whatif.Outcome{o})
+	if last := len(weeks) - 1; len(weeks) != 53535 || course[0][0].Charged != 1 || course[0][last].Charged != 2 || course[0][last].Window != weeks[last] {
+		t.Errorf("%d weeks, %+v to %+v", len(weeks), course[0][0], course[0][len(weeks)-1])
+	}
+}
+
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	s := whatif.Scenario{Name: "free", Catalog: headroom.Lumcast()}
 	if _, err := whatif.Run(context.Background(), strings.NewReader("a,b\n"), "slots", s, nil); !errors.Is(err, headroom.ErrInvalid) {

@@ -81,6 +81,7 @@ func (f *lastsFlag) String() string {
 type answer struct {
 	headroom.Decision
 	expires time.Time // when what was held or granted ends; zero if nothing does
+	note    string    // what a person should know beside it
 }
 
 // said is how a verb speaks of what it did.
@@ -209,7 +210,7 @@ func sentence(words said, meter string, d answer) string {
 		cost += " until " + instant(d.expires)
 	}
 	if d.Replay {
-		return fmt.Sprintf("%s: %s; today %s%s", words.again, cost, figures(d.Decision), notes(d.Decision))
+		return fmt.Sprintf("%s: %s; today %s%s", words.again, cost, figures(d.Decision), notes(d))
 	}
 	stand := figures(d.Decision)
 	if !d.Window.IsZero() {
@@ -219,7 +220,7 @@ func sentence(words said, meter string, d answer) string {
 		}
 		stand += ", which ends " + instant(d.Window.End)
 	}
-	stand += notes(d.Decision)
+	stand += notes(d)
 	switch {
 	case d.Reason == headroom.ReasonNeverFits:
 		return fmt.Sprintf("refused: %s do not fit the limit in any window; %s", cost, stand)
@@ -262,8 +263,11 @@ func counts(used, held, limit, remaining int64) string {
 }
 
 // notes says what else of a decision a person should know.
-func notes(d headroom.Decision) string {
+func notes(d answer) string {
 	var b strings.Builder
+	if d.note != "" {
+		b.WriteString("; " + d.note)
+	}
 	if d.Granted > 0 {
 		fmt.Fprintf(&b, "; grants have %s more", thousands(d.Granted))
 	}

@@ -76,7 +76,7 @@ func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organ
 }
 
 func (a *app) printJoint(organisation string, r headroom.Request, j headroom.Joint) {
-	// A decision that the other's refusal has undone shows figures that no longer hold.
+	// If the user refuses, the organisation's decision is that on the end of its hold, which is not what was asked.
 	byOrganisation := !j.Allowed && !j.Organisation.Allowed
 	byUser := !j.Allowed && !byOrganisation
 	if a.json {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,7 @@ type explanation struct {
 	decision headroom.Decision
 	usage    headroom.Usage
 	periods  map[string]headroom.Period // by limit
+	plans    []headroom.Plan
 
 	again time.Time // when the cost fits, or at least 1 unit, if nothing else is spent until then; zero if now, or if it cannot be told
 	holds []string  // operations whose holds end then
@@ -76,7 +78,7 @@ type explanation struct {
 }
 
 func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Config, r headroom.Request, asked bool) (explanation, error) {
-	x := explanation{subject: r.Subject, meter: r.Meter, now: r.Now, asked: asked, periods: periods(cfg.Catalog, r.Meter)}
+	x := explanation{subject: r.Subject, meter: r.Meter, now: r.Now, asked: asked, periods: periods(cfg.Catalog, r.Meter), plans: cfg.Catalog.Plans()}
 	if x.now.IsZero() {
 		x.now = a.now()
 	}
@@ -196,6 +198,22 @@ func (x *explanation) counts(h headroom.Record) (units int64) {
 		units = max(units, here)
 	}
 	return units
+}
+
+// carried is what of a limit is not the plan's own, but was left over by the window before.
+func (x *explanation) carried(l headroom.LimitState) int64 {
+	name, own, _ := strings.Cut(x.decision.Plan, "+")
+	if strings.Contains("+"+own, "+"+x.meter+"/"+l.Name+"=") {
+		return 0 // the subject's own limit: how much of it was carried over is not told
+	}
+	for _, p := range x.plans {
+		for _, of := range p.Limits {
+			if p.Name == name && of.Meter == x.meter && of.Name == l.Name && of.CarryOver > 0 {
+				return max(0, l.Limit-of.Units)
+			}
+		}
+	}
+	return 0
 }
 
 // periods says how each limit of a meter cuts time.

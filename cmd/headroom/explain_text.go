@@ -35,7 +35,7 @@ func (x *explanation) plan() string {
 	var limits []string
 	for _, l := range x.decision.Limits {
 		if l.Limit != headroom.Unlimited {
-			limits = append(limits, x.units(l.Limit)+" "+each(x.periods[l.Name])+inMode(l.Mode))
+			limits = append(limits, x.units(l.Limit-x.carried(l))+" "+each(x.periods[l.Name])+inMode(l.Mode))
 		}
 	}
 	plan := fmt.Sprintf("%s is on plan %s", printable(x.subject), printable(x.decision.Plan))
@@ -87,7 +87,7 @@ func (x *explanation) comingBack() string {
 		return ""
 	case x.again.IsZero():
 		for _, l := range x.inTheWay() {
-			if x.decision.Cost > together(l.Limit, x.decision.Granted) {
+			if x.decision.Reason == headroom.ReasonNeverFits && x.decision.Cost > together(l.Limit, x.decision.Granted) {
 				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.", they, l.Name, thousands(l.Limit))
 			}
 		}
@@ -114,6 +114,9 @@ func (x *explanation) limit(l headroom.LimitState) string {
 	p := x.periods[l.Name]
 	text := fmt.Sprintf("Limit %s%s: %s in %s. It starts again %s, in %s.", l.Name, inMode(l.Mode),
 		counts(l.Used, l.Held, l.Limit, l.Remaining), l.Window.Key, inZone(l.Window.End, p.Location()), span(l.Window.End.Sub(x.now)))
+	if carried := x.carried(l); carried > 0 {
+		text += fmt.Sprintf(" Of the %s, %s were left over by the window before.", thousands(l.Limit), thousands(carried))
+	}
 	past := together(l.Used, l.Held) - l.Limit
 	if x.asked && l.Over {
 		past = together(past, x.decision.Cost)

@@ -49,5 +49,10 @@ func untilExpiry(ctx context.Context, e *headroom.Engine, r headroom.Request, d 
 		return answer{Decision: d}, err
 	}
 	u, err := e.Usage(ctx, headroom.Key{Subject: r.Subject, Meter: r.Meter}, r.Now)
-	return answer{Decision: d, expires: u.Holds[r.Operation].Expires}, err
+	a := answer{Decision: d, expires: u.Holds[r.Operation].Expires}
+	if a.expires.IsZero() {
+		// The first decision stands, as for every repeat, but whoever is about to begin the work must know.
+		a.note = "nothing is held under this id any more: it was settled or released, or its time is over"
+	}
+	return a, err
 }

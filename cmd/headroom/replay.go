@@ -141,11 +141,16 @@ func (a *app) openLog(path string) (log io.ReadCloser, rows int64, err error) {
 	if isTerminal(a.stderr) {
 		rows = countRows(path)
 	}
+	file, err := openFile(path)
+	return file, rows, err
+}
+
+func openFile(path string) (io.ReadCloser, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, 0, usageError("the log cannot be read: %v", err)
+		return nil, usageError("the log cannot be read: %v", err)
 	}
-	return file, rows, nil
+	return file, nil
 }
 
 const (

@@ -72,6 +72,9 @@ func (a *app) whatif(ctx context.Context, log string, f whatifFlags) error {
 	c := comparison{log: filepath.Base(log), meter: f.meter, top: f.top}
 	for _, s := range scenarios {
 		o, err := a.outcome(ctx, log, f.meter, s)
+		if errors.Is(err, context.Canceled) {
+			return errors.New("interrupted: nothing was compared")
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
@@ -126,8 +129,9 @@ func limitsInWords(c *headroom.Catalog, meter string) string {
 	return cmp.Or(list(limits), "no limit")
 }
 
+// outcome replays the log once.
 func (a *app) outcome(ctx context.Context, log, meter string, s whatif.Scenario) (o whatif.Outcome, err error) {
-	file, _, err := a.openLog(log)
+	file, err := openFile(log)
 	if err != nil {
 		return o, err
 	}
