@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +123,10 @@ func TestThePipelineOnAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	build(t, root)
+	headroomProgram := filepath.Join(t.TempDir(), "headroom")
+	if out, err := exec.Command("go", "build", "-o", headroomProgram, filepath.Join(root, "cmd/headroom")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	endpoint := enginetest.MiniStack(t, region, "0.1")
 	for _, mode := range []string{"preflight", "hold"} {
 		t.Run(mode, func(t *testing.T) {
@@ -139,6 +145,7 @@ func TestThePipelineOnAWS(t *testing.T) {
 			s.send(malformed)
 
 			m.stopped(s)
+			sent += m.byHand(s, headroomProgram)
 			sent += m.overTheTurn(s, root)
 			sent += m.run(s, week("monday"))
 
@@ -207,6 +214,32 @@ func (m *model) stopped(s *stack) {
 		}
 		s.settled([]string{j.id})
 	}
+}
+
+// byHand sends jobs, looks at one and reconciles as a person at a terminal does.
+func (m *model) byHand(s *stack, program string) int {
+	s.t.Helper()
+	headroom := func(want string, args ...string) {
+		s.t.Helper()
+		cmd := exec.Command(program, append(args, "--region", region, "--endpoint", s.endpoint)...)
+		cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION="+region, "HEADROOM_QUEUE="+*s.url("QueueUrl"), "HEADROOM_JOBS="+s.outputs["JobsTable"],
+			"HEADROOM_STATE_MACHINE="+s.outputs["Machine"], "HEADROOM_STORE=dynamodb:"+s.outputs["UsersTableName"]+"?region="+region+"&ledger="+s.outputs["LedgerTable"]+"&endpoint="+s.endpoint)
+		cmd.Stdin = strings.NewReader("jobId,userId,voiceQuality,durationSeconds,title\nhand-2,user-06,standard,60,\"Tides, again\"\nhand-3,user-07,standard,61,\n")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			s.t.Errorf("headroom %q: %v, want %q in\n%s", args, err, want, out)
+		}
+	}
+	for id, j := range map[string]job{"hand-1": {user: "user-05", minutes: 2}, "hand-2": {user: "user-06", minutes: 1}, "hand-3": {user: "user-07", minutes: 61.0 / 60}} {
+		j.id, j.class, j.succeeds, j.actual = id, "standard", true, j.minutes
+		m.jobs[id] = j
+	}
+	headroom("sent: 1 job\n", "send", "hand-1", "user-05", "standard", "120")
+	headroom("sent: 2 jobs\n", "send", "--csv", "-")
+	s.settled([]string{"hand-1", "hand-2", "hand-3"})
+	headroom("succeeded, charged", "jobs", "show", "hand-3")
+	headroom("hand-2", "jobs", "list", "--user", "user-06")
+	headroom("0 jobs open for more than", "reconcile")
+	return 3
 }
 
 // overTheTurn starts work on Sunday that ends on Monday.

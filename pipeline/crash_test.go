@@ -101,6 +101,9 @@ func TestAHandlerCutOffBetweenAnyTwoWrites(t *testing.T) {
 								w.wire.cut = w.wire.writes + cuts[1]
 							}
 						}
+						if w.runs.differ > 0 {
+							t.Errorf("an execution was started again with another input: to Step Functions that is another one")
+						}
 						return w.state(), w.wire.writes
 					}
 					want, writes := run()

@@ -70,15 +70,18 @@ type fakeExecutions struct {
 	mu     sync.Mutex
 	starts map[string]int // calls of Start by name
 	known  map[string]Execution
+	differ int // calls of Start with another input than the first of the name
 }
 
 func (x *fakeExecutions) Start(_ context.Context, name string, input []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.starts[name]++
-	if _, ok := x.known[name]; !ok {
+	if have, ok := x.known[name]; !ok {
 		x.known[name] = Execution{Status: "RUNNING", Input: input}
 		x.wrote()
+	} else if string(have.Input) != string(input) {
+		x.differ++
 	}
 	return nil
 }
