@@ -250,7 +250,7 @@ func remembered(r headroom.RecordStep) types.AttributeValue {
 func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordStep, seen item) {
 	name := idName(r.ID)
 	young := e.name(o.field(c.Key.Meter, "Ops"), name)
-	old := func() string { return e.name(o.field(c.Key.Meter, "OpsBefore"), name) }
+	old := e.name(o.field(c.Key.Meter, "OpsBefore"), name)
 	stays := r.Is != nil && r.Is.Kind != headroom.KindHold
 	oldText, inOld := seen.before[name]
 	youngText, inYoung := seen.ops[name]
@@ -259,12 +259,12 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 	case inLedger:
 		// It is there under the quotaGen that was seen. What the item gets of it goes before.
 		e.absent(young)
-		e.absent(old())
+		e.absent(old)
 	case inOld && !inYoung:
 		e.absent(young)
-		e.equal(old(), str(oldText))
+		e.equal(old, str(oldText))
 		if c.Rotate.IsZero() {
-			e.remove(old())
+			e.remove(old)
 		}
 	case inYoung:
 		e.equal(young, str(youngText))
@@ -310,8 +310,7 @@ func idsOf(c headroom.Change) []string {
 
 func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen item) {
 	names := o.counter(meter, step.Limit)
-	count := func() string { return e.name(names.count) } // an alias that nothing uses is an error
-	span, past := e.name(names.span), names.past
+	count, span, past := e.name(names.count), e.name(names.span), names.past
 	turn, turned := seen.turned[step.Limit]
 	foreign := o.foreign(meter, step, seen)
 	switch {
@@ -332,12 +331,12 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	}
 	switch {
 	case step.From.IsZero():
-		e.set(count(), num(step.Add))
+		e.set(count, num(step.Add))
 		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
 	case step.Opens:
 		e.isMap(e.name(past))
-		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count()+", "+e.value(num(0))+")")
-		e.set(count(), num(step.Add))
+		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count+", "+e.value(num(0))+")")
+		e.set(count, num(step.Add))
 	default:
 		if foreign {
 			e.set(e.name(past), &types.AttributeValueMemberM{})
@@ -352,17 +351,17 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 			}
 		}
 		if add != 0 {
-			e.add(count(), add)
+			e.add(count, add)
 		}
 	}
 	if seen.uncounted[step.Limit] {
-		e.absent(count())
+		e.absent(count)
 	} else if !step.From.IsZero() && (!step.Opens || step.Min > 0 || step.Max < math.MaxInt64) {
-		e.require(count() + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
+		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 	}
 	o.buildCarried(e, step, names)
 	o.buildPast(e, step, names, seen)
-	moves := step.From.IsZero() || !step.To.Start.Equal(step.From.Start)
+	moves := moves(step)
 	if moves || turned || foreign {
 		e.set(span, str(spanText(step.To)))
 	}
@@ -377,12 +376,17 @@ func (o Options) foreign(meter string, step headroom.Step, seen item) bool {
 	return !step.From.IsZero() && o.counter(meter, step.Limit).window != "" && (!seen.formatted || turned && t.known.IsZero())
 }
 
+// moves reports whether the counter stands in another window after the step.
+func moves(step headroom.Step) bool {
+	return step.From.IsZero() || !step.To.Start.Equal(step.From.Start) || !step.To.End.Equal(step.From.End)
+}
+
 // buildCarried guards or sets what a window may use beside its own units.
 func (o Options) buildCarried(e *expression, step headroom.Step, names counterNames) {
 	switch carried := e.name(names.carried); {
-	case step.Opens && step.Carried != 0:
+	case moves(step) && step.Carried != 0:
 		e.set(carried, num(step.Carried))
-	case step.Opens:
+	case moves(step):
 		e.remove(carried)
 	case step.Carried != 0:
 		e.equal(carried, num(step.Carried))
