@@ -104,6 +104,11 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		return verdict{decision: d}, nil
 	}
 	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
+	for _, s := range standings {
+		if count := s.count - s.dead; count > anyCount(from.own) {
+			return verdict{}, invalid("a charge of %d on a count of %d is beyond int64", from.own, count)
+		}
+	}
 	if from.obstructed(v) || slices.ContainsFunc(standings, func(s standing) bool { return s.obstructed(from.own) }) {
 		clear, ok, err := k.sweep(v, r, "")
 		if ok {
@@ -119,10 +124,7 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	c.Plan, c.PlanOrNone = plan.name, plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	is.Crossed = slices.Clip(is.Crossed)
 	for _, s := range standings {
-		step, crossed, err := s.step(from.own, is.Recorded, len(from.grants) > 0)
-		if err != nil {
-			return verdict{}, err
-		}
+		step, crossed := s.step(from.own, is.Recorded, len(from.grants) > 0)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)
@@ -151,12 +153,13 @@ func refusal(standings []standing, v View, units int64) Reason {
 
 // final is a verdict whose change needs no room.
 func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
+	r.SkipClosed = false // that is about what is charged anew
 	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	if clear, ok, err := k.turn(v, standings, c); ok || err != nil {
-		return clear, err
+	if clear, ok := k.turn(v, standings, c); ok {
+		return clear, nil
 	}
 	return verdict{change: &c, decision: Decision{Cost: r.Cost, Plan: plan.name, Reason: why}}, nil
 }

@@ -229,7 +229,14 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		if done && !answer.again {
-			return e.rules.committed(answer, v), nil
+			d, whole := e.rules.committed(answer, v)
+			if q.History = true; !whole {
+				// The decision stands, whether or not there is an answer.
+				if v, err := e.store.Load(ctx, q); err == nil {
+					d, _ = e.rules.committed(answer, v)
+				}
+			}
+			return d, nil
 		}
 		if stored = true; answer.again {
 			v, err = e.store.Load(ctx, q)

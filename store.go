@@ -58,8 +58,8 @@ type Change struct {
 	Horizon time.Duration // how long ids must at least be remembered: a store that sweeps forgotten ones goes by it
 
 	Records []RecordStep
-	Steps   []Step // for counters of the meter, sorted by limit
-	Grants  []GrantStep
+	Steps   []Step      // for counters of the meter, sorted by limit
+	Grants  []GrantStep // at most one of each
 }
 
 // RecordStep is what a Change does to what is remembered of one id.
