@@ -19,7 +19,7 @@ const (
 	MaxOperation = 256
 )
 
-// maxTries bounds how often a decision is made anew because others wrote in between. A try fails only when a window turns, a plan changes or ids move, never because another writer added to the count.
+// maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count, unless grants or carried units are to be split.
 const maxTries = 24
 
 // Options are the settings of an Engine. The zero value is a good one.
@@ -229,7 +229,14 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		if done && !answer.again {
-			return e.rules.committed(answer, v), nil
+			d, whole := e.rules.committed(answer, v)
+			if q.History = true; !whole {
+				// The decision stands, whether or not there is an answer.
+				if v, err := e.store.Load(ctx, q); err == nil {
+					d, _ = e.rules.committed(answer, v)
+				}
+			}
+			return d, nil
 		}
 		if stored = true; answer.again {
 			v, err = e.store.Load(ctx, q)

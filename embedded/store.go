@@ -108,7 +108,7 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 	st := s.stripe(c.Key.Subject)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	f, err := s.find(c.Key, idsOf(c)...)
+	f, err := s.find(c.Key, c.IDs()...)
 	if err == nil {
 		err = s.findHistory(c.Key, f.entry, rewritten(c))
 	}

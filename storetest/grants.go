@@ -153,6 +153,16 @@ func holdOfGrant(t *testing.T, h Harness) {
 	a.granting(45).does(settle, "next", 25, admitted, 200, 0)
 	a.granting(50).refund("next", "r2", 5, 5, 200)
 	a.uses(200)
+
+	// A hold and its settlement may draw on one grant.
+	b := w.account(200)
+	b.granting(50).grant("g", 50, base.Add(week), 0)
+	b.granting(20).does(hold, "job", 230, admitted, 0, 200)
+	b.granting(10).does(settle, "job", 240, admitted, 200, 0)
+	b.granting(45).refund("job", "r1", 35, 35, 200)
+	b.granting(50).refund("job", "r2", 0, 205, 0)
+	b.uses(0)
+	b.left(map[string]int64{"g": 50})
 }
 
 func expiredHoldOfGrant(t *testing.T, h Harness) {
