@@ -26,7 +26,7 @@ const engineFormat = pebble.FormatValueSeparation
 
 // Sizes in bytes. Together they bound the memory of a store at about 100 MB, however many subjects it has.
 const (
-	memTableSize = 16 << 20 // recent writes, in each of two tables
+	memTableSize = 32 << 20 // recent writes, in each of two tables
 	cacheSize    = 32 << 20 // blocks read from disk
 )
 
