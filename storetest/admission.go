@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/lumcast/headroom"
 )
@@ -11,10 +12,12 @@ import (
 // admission holds rules 1 to 4: who is admitted and who is refused.
 var admission = []rule{
 	{"1 never over", neverOver},
+	{"1 a decision is one request to the store, of a new window two", requests},
 	{"1 a record charge goes past the limit and says so", recorded},
 	{"2 never refused wrongly", neverRefusedWrongly},
 	{"2 the loser of the race into a new week tries again", loserTriesAgain},
 	{"2 the loser of the race to repair a window tries again", loserOfRepairTriesAgain},
+	{"1 never over while a window is brought back", neverOverInRepair},
 	{"2 contention without end is an error", contentionIsAnError},
 	{"3 the first deduction of a window obeys the limit", firstObeysTheLimit},
 	{"4 a refusal changes nothing", refusalChangesNothing},
@@ -118,6 +121,53 @@ func loserOfRepairTriesAgain(t *testing.T, h Harness) {
 	}
 	slow.admit("loser", 70, 200)
 	a.uses(200)
+}
+
+func neverOverInRepair(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("now", 100, 100)
+	w.set(base.Add(year))
+	a.admit("ahead", 10, 10)
+	w.back(base)
+	s, slow := a.tapped(headroom.Options{})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		// A writer whose clock is still wrong is faster than the one that brings the window back.
+		if s.commits.Load() == 2 {
+			a.admit("ahead too", 60, 70, at(base.Add(year)))
+		}
+		return to.Commit(ctx, c)
+	}
+	slow.refuse("late", 90, 170)
+	slow.admit("rest", 30, 200)
+	a.uses(200)
+}
+
+func requests(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	s, a := a.tapped(headroom.Options{})
+	most := func(what string, commits, loads int64, f func()) {
+		t.Helper()
+		f()
+		if c, l := s.commits.Swap(0), s.loads.Swap(0); c > commits || l > loads {
+			t.Errorf("%s took %d commits and %d loads: want at most %d and %d", what, c, l, commits, loads)
+		}
+	}
+	most("a subject's first deduction", 2, 0, func() { a.admit("a", 100, 100) })
+	most("a deduction", 1, 0, func() { a.admit("b", 50, 150) })
+	most("an old deduction", 1, 1, func() { a.admit("c", 1, 151, began(base.Add(-14*day))) })
+	most("a refusal", 1, 0, func() { a.refuse("d", 50, 151) })
+	most("a refusal for ever", 0, 1, func() { a.deduct("d", 201, headroom.ReasonNeverFits, 151) })
+	most("a replay", 1, 0, func() { a.replay("b", 50, 151) })
+	most("a charge past the limit", 2, 0, func() { a.deduct("d", 50, headroom.ReasonRecorded, 201, record) })
+	most("a preflight", 0, 1, func() { a.preflight("", 1, headroom.ReasonOverLimit, 201) })
+	w.set(monday)
+	most("the first of a week", 2, 0, func() { a.admit("e", 1, 1) })
+	w.set(epoch(base, horizon).Add(horizon + time.Minute))
+	most("the first of a week and of a generation of ids", 2, 0, func() { a.admit("f", 1, 1) })
+	w.set(w.now().Add(time.Second))
+	most("a deduction after both", 1, 0, func() { a.admit("g", 1, 2) })
 }
 
 func contentionIsAnError(t *testing.T, h Harness) {

@@ -13,6 +13,7 @@ import (
 var failures = []rule{
 	{"16 a store that fails before the write gives its error", failsBefore},
 	{"16 a lost answer is an unknown outcome and a repeat charges once", failsAfter},
+	{"16 a failure after the write charges once too, whatever it is called", failsAfterWithAnyCode},
 	{"16 a preflight can be told to let through", letThrough},
 	{"16 a call that is cancelled decides nothing", cancelled},
 	{"16 a failed change of plan says so", setPlanFails},
@@ -114,6 +115,25 @@ func failsAfter(t *testing.T, h Harness) {
 			a.repeat("id", try.cost, try.reason, try.after)
 			a.uses(try.after)
 		})
+	}
+}
+
+func failsAfterWithAnyCode(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for _, c := range codes {
+		a := w.account(200)
+		a.admit("before", 150, 150)
+		s, tapped := a.tapped(headroom.Options{LetThrough: true})
+		s.commit = func(ctx context.Context, change headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+			v, done, err := to.Commit(ctx, change)
+			if done {
+				return headroom.View{}, false, headroom.Errorf(c.sentinel.Code, nil, "the store failed")
+			}
+			return v, done, err
+		}
+		tapped.fail("id", 40, c.sentinel)
+		tapped.replay("id", 40, 190)
+		a.uses(190)
 	}
 }
 

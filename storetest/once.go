@@ -138,6 +138,10 @@ func forgottenAfterTwoHorizons(t *testing.T, h Harness) {
 	w.set(turn.Add(2 * horizon))
 	a.admit("second", 1, 1)
 	a.admit("old", 10, 11)
+	v, err := w.store.Load(t.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}})
+	if err != nil || !v.State.Epoch.Equal(turn.Add(2*horizon)) || !v.State.EpochBefore.Equal(turn.Add(horizon)) {
+		t.Errorf("generations of ids of %s and %s, %v: want %s and %s", v.State.Epoch, v.State.EpochBefore, err, turn.Add(2*horizon), turn.Add(horizon))
+	}
 	a.replay("old", 10, 11)
 	a.in(turn.Add(horizon)).replay("first", 1, 11)
 }
@@ -212,6 +216,7 @@ func tooOld(t *testing.T, h Harness) {
 		ahead, behind := a.by(base.Add(2*horizon)), a.by(base.Add(-2*horizon))
 		ahead.admit("young", 10, 30, began(base.Add(-day)))
 		behind.fail("ancient", 10, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
+		a.by(base.Add(-day)).fail("ancient too", 10, headroom.ErrTooOld, began(base.Add(-horizon)))
 	}
 }
 

@@ -13,6 +13,7 @@ var plans = []rule{
 	{"12 a changed limit takes effect at the next decision", limitTakesEffect},
 	{"12 a plan is the subject's for all meters", planOfAllMeters},
 	{"12 a deduction that assumed another plan decides again", assumedAnotherPlan},
+	{"12 a plan that is removed between a read and its write", removedInBetween},
 	{"12 a plan that the catalog does not know is an error", storedPlanUnknown},
 	{"12 a limit that is added counts from then on", limitAdded},
 	{"case 42 plan lowered between a caller's read and its deduction", loweredInBetween},
@@ -120,6 +121,23 @@ func assumedAnotherPlan(t *testing.T, h Harness) {
 			slow.refuse("y", 41, 10)
 		}
 	}
+}
+
+func removedInBetween(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	a.admit("before", 150, 150)
+	a.setPlan("pro")
+	s, slow := a.tapped(headroom.Options{})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		// The first write has found the plan, the second goes by it.
+		if s.commits.Load() == 2 {
+			a.setPlan("")
+		}
+		return to.Commit(ctx, c)
+	}
+	slow.refuse("x", 100, 150)
+	slow.admit("y", 50, 200)
 }
 
 func storedPlanUnknown(t *testing.T, h Harness) {

@@ -1,6 +1,20 @@
 // Package storetest holds the rules that every headroom.Store must keep, as tests that a store joins with a harness.
 //
 // Run tests one rule after another, Concurrent what many writers do at once, and Model compares long random sequences of operations with a plain model of the rules.
+// A store joins with a test of a few lines:
+//
+//	var harness = storetest.Harness{
+//		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
+//			store := mystore.Open(tb.TempDir(), clock)
+//			tb.Cleanup(func() { store.Close() })
+//			return store
+//		},
+//	}
+//
+//	func TestRules(t *testing.T)      { storetest.Run(t, harness) }
+//	func TestConcurrent(t *testing.T) { storetest.Concurrent(t, harness) }
+//	func TestModel(t *testing.T)      { storetest.Model(t, harness) }
+//
 // They need no more of a store than the contract of headroom.Store. Their clocks move in whole seconds, no test sleeps, and no two tests share a subject, so that one store could serve them all.
 package storetest
 
@@ -34,7 +48,7 @@ type rule struct {
 
 // Run tests the rules one after another, each as a subtest of its own that is named after the rule, or after the case of the list of known faults that it holds.
 func Run(t *testing.T, h Harness) {
-	for _, rules := range [][]rule{admission, once, windows, plans, names, failures, logs, holds, holdsOverTurn, refunds, grants, limits, carrying, notices, within, interrupted} {
+	for _, rules := range [][]rule{admission, once, windows, plans, names, failures, logs, contract, holds, holdsOverTurn, refunds, grants, limits, carrying, notices, within, interrupted} {
 		for _, r := range rules {
 			t.Run(r.name, func(t *testing.T) { r.test(t, h) })
 		}

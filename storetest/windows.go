@@ -246,6 +246,7 @@ func rollover(t *testing.T, h Harness) {
 	w.set(monday)
 	a.uses(0, total(base, 100))
 	a.preflight("", 200, headroom.ReasonAdmitted, 0)
+	a.preflight("", 101, headroom.ReasonOverLimit, 100, at(monday.Add(-time.Second)))
 	a.uses(0, total(base, 100))
 	// A window of which nothing was charged is none of history.
 	a.admit("nothing", 0, 0)
