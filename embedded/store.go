@@ -134,6 +134,12 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 		return v, nil, st.last, nil
 	}
 	v.State = c.Apply(v.State)
+	for _, r := range c.Records {
+		delete(v.Records, r.ID)
+		if r.Is != nil {
+			v.Records[r.ID] = *r.Is
+		}
+	}
 	b := s.db.NewBatch()
 	st.last = make(pending)
 	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
