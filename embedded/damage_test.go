@@ -46,7 +46,7 @@ func TestDamagedFilesAreAnError(t *testing.T) {
 					continue
 				}
 				for n := range 7 {
-					_, err := s.Load(t.Context(), headroom.Query{Key: slots(fmt.Sprint("user", n)), Operation: fmt.Sprint(n), Now: monday})
+					_, err := s.Load(t.Context(), headroom.Query{Key: slots(fmt.Sprint("user", n)), IDs: []string{fmt.Sprint(n)}, Now: monday})
 					if err != nil && !errors.Is(err, headroom.ErrFormat) {
 						t.Errorf("%s %s at %d: load: %v", name, kind, i, err)
 					}
