@@ -2,12 +2,12 @@ package replay
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/saturate"
 )
 
 // Tally counts rows by how they fell. Rows is always the sum of Admitted, Refused, Replayed, Late and Errors.
@@ -55,7 +55,7 @@ func (s Summary) ChargedWindows() int {
 }
 
 // Asked is the units that a row stood for, charged or in vain.
-func (t Tally) Asked() int64 { return add(t.Charged, t.RefusedUnits) }
+func (t Tally) Asked() int64 { return saturate.Add(t.Charged, t.RefusedUnits) }
 
 // count notes a decision.
 func (t *Tally) count(d headroom.Decision) {
@@ -67,13 +67,13 @@ func (t *Tally) count(d headroom.Decision) {
 		t.Late++
 	case d.Allowed:
 		t.Admitted++
-		t.Charged = add(t.Charged, d.Cost)
+		t.Charged = saturate.Add(t.Charged, d.Cost)
 	default:
 		t.Refused++
 		if d.Reason == headroom.ReasonNeverFits {
 			t.NeverFit++
 		}
-		t.RefusedUnits = add(t.RefusedUnits, d.Cost)
+		t.RefusedUnits = saturate.Add(t.RefusedUnits, d.Cost)
 	}
 }
 
@@ -91,16 +91,8 @@ func (t *Tally) merge(o Tally) {
 	t.Replayed += o.Replayed
 	t.Late += o.Late
 	t.Errors += o.Errors
-	t.Charged = add(t.Charged, o.Charged)
-	t.RefusedUnits = add(t.RefusedUnits, o.RefusedUnits)
-}
-
-// add stops at the greatest int64: each charge is exact, only this sum over all of them may be too great to show.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	t.Charged = saturate.Add(t.Charged, o.Charged)
+	t.RefusedUnits = saturate.Add(t.RefusedUnits, o.RefusedUnits)
 }
 
 // tallies are what one worker counts. No two workers share one.
