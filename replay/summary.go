@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ type Tally struct {
 type Summary struct {
 	Tally
 	Subjects []SubjectTally // the heaviest first: by units charged and refused together
-	Windows  []WindowTally  // those of the decisions, by start
+	// Windows are those in which something was admitted or refused, by start: of one limit, the hard one with the shortest windows, or, if none of the meter's is hard, the shortest.
+	Windows []WindowTally
 }
 
 // SubjectTally is the share of one subject in a Summary.
@@ -99,11 +101,18 @@ func (t *Tally) merge(o Tally) {
 type tallies struct {
 	all      Tally
 	subjects map[string]*Tally
-	windows  map[time.Time]*WindowTally
+	limits   map[string]*limitTallies
+}
+
+// limitTallies are what is counted by the windows of one limit.
+type limitTallies struct {
+	hard    bool          // it can refuse, under the plan of some subject
+	longest time.Duration // of its windows: one that begins late, since they were cut differently before, is shorter than the others
+	windows map[time.Time]*WindowTally
 }
 
 func newTallies() *tallies {
-	return &tallies{subjects: map[string]*Tally{}, windows: map[time.Time]*WindowTally{}}
+	return &tallies{subjects: map[string]*Tally{}, limits: map[string]*limitTallies{}}
 }
 
 func (t *tallies) count(subject string, d headroom.Decision) {
@@ -114,40 +123,83 @@ func (t *tallies) count(subject string, d headroom.Decision) {
 		t.subjects[subject] = s
 	}
 	s.count(d)
-	if d.Window.IsZero() {
-		return
+	if d.Replay || d.Reason == headroom.ReasonClosed {
+		return // the limits are shown as they stand now, not when it was decided
 	}
-	w, ok := t.windows[d.Window.Start]
+	// Which limit is the one to show, only all decisions together tell: subjects may be on different plans.
+	for _, state := range d.Limits {
+		l := t.limit(state.Name)
+		l.hard = l.hard || state.Mode == headroom.Hard && state.Limit != headroom.Unlimited
+		l.longest = max(l.longest, state.Window.End.Sub(state.Window.Start))
+		l.window(state.Window).count(d)
+	}
+}
+
+func (t *tallies) limit(name string) *limitTallies {
+	l, ok := t.limits[name]
 	if !ok {
-		w = &WindowTally{Window: d.Window}
-		t.windows[d.Window.Start] = w
+		l = &limitTallies{windows: map[time.Time]*WindowTally{}}
+		t.limits[name] = l
 	}
-	w.count(d)
+	return l
+}
+
+func (l *limitTallies) window(w headroom.Window) *WindowTally {
+	have, ok := l.windows[w.Start]
+	if !ok {
+		have = &WindowTally{Window: w}
+		l.windows[w.Start] = have
+	}
+	return have
+}
+
+// merge joins what another worker counted by the same limit.
+func (l *limitTallies) merge(o *limitTallies) {
+	l.hard = l.hard || o.hard
+	l.longest = max(l.longest, o.longest)
+	for _, w := range o.windows {
+		l.window(w.Window).merge(w.Tally)
+	}
+}
+
+// shown returns the windows of the limit that a summary shows, by start.
+func (t *tallies) shown() (windows []WindowTally) {
+	if len(t.limits) == 0 {
+		return nil
+	}
+	rank := func(l *limitTallies) int {
+		if l.hard {
+			return 0
+		}
+		return 1
+	}
+	name := slices.MinFunc(slices.Collect(maps.Keys(t.limits)), func(a, b string) int {
+		l, m := t.limits[a], t.limits[b]
+		return cmp.Or(cmp.Compare(rank(l), rank(m)), cmp.Compare(l.longest, m.longest), strings.Compare(a, b))
+	})
+	for _, w := range t.limits[name].windows {
+		windows = append(windows, *w)
+	}
+	slices.SortFunc(windows, func(a, b WindowTally) int { return a.Window.Start.Compare(b.Window.Start) })
+	return windows
 }
 
 // sum joins what the workers counted. A subject belongs to one worker, a window to any.
 func sum(parts []*tallies) Summary {
 	var s Summary
-	windows := map[time.Time]*WindowTally{}
+	all := newTallies()
 	for _, part := range parts {
 		s.merge(part.all)
 		for subject, t := range part.subjects {
 			s.Subjects = append(s.Subjects, SubjectTally{Subject: subject, Tally: *t})
 		}
-		for start, w := range part.windows {
-			if have, ok := windows[start]; ok {
-				have.merge(w.Tally)
-			} else {
-				windows[start] = w
-			}
+		for name, l := range part.limits {
+			all.limit(name).merge(l)
 		}
 	}
 	slices.SortFunc(s.Subjects, func(a, b SubjectTally) int {
 		return cmp.Or(cmp.Compare(b.Asked(), a.Asked()), strings.Compare(a.Subject, b.Subject))
 	})
-	for _, w := range windows {
-		s.Windows = append(s.Windows, *w)
-	}
-	slices.SortFunc(s.Windows, func(a, b WindowTally) int { return a.Window.Start.Compare(b.Window.Start) })
+	s.Windows = all.shown()
 	return s
 }

@@ -79,7 +79,7 @@ func (o Outcome) SubjectsRefused() (n int) {
 	return n
 }
 
-// tap counts by week what passes through: a replay's own windows are those of the strictest limit, which differ from one decision to the next where there are several.
+// tap counts by week what passes through: a replay's own windows are those of a limit, which configurations may cut differently.
 type tap struct {
 	replay.Deducter
 	mu    sync.Mutex
