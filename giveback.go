@@ -273,13 +273,23 @@ func (k rules) refund(r RefundRequest) intent {
 // grant decides that a subject gets units beside those of its plan.
 func (k rules) grant(r GrantRequest) intent {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Cost: r.Units, Now: r.Now}
-	granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 	return func(v View) (verdict, error) {
+		granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 		have, ok := v.Records[r.ID]
 		old, there := v.State.Grants[r.ID]
 		if !ok && there && old.live(v.Now) {
 			// The grant outlives what is remembered of its id.
 			have, ok = Record{Kind: KindGrant, Cost: old.Units, Expires: old.Expires}, true
+		}
+		switch {
+		case r.Lasts == 0:
+		case ok && have.Kind == KindGrant:
+			granted.Expires = have.Expires
+		default:
+			granted.Expires = until(v.Now, r.Lasts)
+			if err := checkTime(granted.Expires); err != nil {
+				return verdict{}, err
+			}
 		}
 		switch {
 		case ok && have.String() != granted.String():

@@ -204,9 +204,6 @@ func (s standing) obstructed(own int64) bool {
 	})
 }
 
-// maxPercent is the greatest threshold.
-const maxPercent = 1000
-
 // threshold is the least count that reaches percent of an allowance, at least 1. There is none if no count can.
 func threshold(allowance int64, percent int) (int64, bool) {
 	hi, lo := bits.Mul64(uint64(allowance), uint64(percent))

@@ -18,6 +18,7 @@ var grants = []rule{
 	{"11 the plan's own units go first, then those of the grant that expires first", ownUnitsFirst},
 	{"11 a grant is added once", grantedOnce},
 	{"11 a grant ends by the clock alone", grantEnds},
+	{"11 a grant that lasts from now on keeps the expiry of its first request", grantLasts},
 	{"11 a grant lasts over the turn of a window", grantOverTheTurn},
 	{"11 a hold draws on grants and gives back what it did not need", holdOfGrant},
 	{"11 an expired hold leaves a grant its units", expiredHoldOfGrant},
@@ -119,6 +120,48 @@ func grantEnds(t *testing.T, h Harness) {
 	a.grantFails("over", 1, base.Add(time.Hour), headroom.ErrInvalid)
 	a.granting(1).grant("just", 1, base.Add(time.Hour+time.Second), 200)
 	a.granting(0).does(deduct, "b", 1, admitted, 200, 0)
+}
+
+func grantLasts(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	ask := func(units int64, lasts time.Duration, left int64, replay bool) {
+		t.Helper()
+		r := a.grantOf("g", units, time.Time{})
+		r.Lasts = lasts
+		d, err := a.engine.Grant(t.Context(), r)
+		asked := a.request("g", units)
+		want := a.granting(left).want(asked, granted, 0)
+		want.Replay = replay
+		a.check("grant", asked, d, want, err)
+	}
+	other := func() {
+		t.Helper()
+		r := a.grantOf("g", 51, time.Time{})
+		r.Lasts = time.Hour
+		a.unchanged(func() {
+			d, err := a.engine.Grant(t.Context(), r)
+			a.failed("grant", a.request("g", 51), d, err, headroom.ErrConflict)
+		}, "g")
+	}
+	ask(50, time.Hour, 50, false)
+	w.set(base.Add(30 * time.Minute))
+	ask(50, time.Hour, 50, true)
+	ask(50, 2*time.Hour, 50, true)
+	other()
+	a.granting(50).grantAgain("g", 50, base.Add(time.Hour), 0) // the same by its time
+	w.set(base.Add(time.Hour - time.Second))
+	a.left(map[string]int64{"g": 50})
+	w.set(base.Add(time.Hour))
+	a.left(map[string]int64{})
+	a.unchanged(func() { ask(50, time.Hour, 0, true) }, "g")
+	other()
+	// An id of anything else is none of a grant.
+	a.does(deduct, "job", 50, admitted, 50, 0)
+	r := a.grantOf("job", 50, time.Time{})
+	r.Lasts = time.Hour
+	d, err := a.engine.Grant(t.Context(), r)
+	a.failed("grant", a.request("job", 50), d, err, headroom.ErrConflict)
 }
 
 func grantOverTheTurn(t *testing.T, h Harness) {
@@ -321,6 +364,10 @@ func badGrants(t *testing.T, h Harness) {
 		"nothing":          func(r *headroom.GrantRequest) { r.Units = 0 },
 		"a negative":       func(r *headroom.GrantRequest) { r.Units = -1 },
 		"a year too far":   func(r *headroom.GrantRequest) { r.Expires = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"no end":           func(r *headroom.GrantRequest) { r.Expires = time.Time{} },
+		"two ends":         func(r *headroom.GrantRequest) { r.Lasts = time.Hour },
+		"half a second":    func(r *headroom.GrantRequest) { r.Expires, r.Lasts = time.Time{}, time.Second/2 },
+		"a negative time":  func(r *headroom.GrantRequest) { r.Expires, r.Lasts = time.Time{}, -time.Hour },
 	} {
 		r := tapped.grantOf("g", 1, base.Add(day))
 		spoil(&r)
