@@ -16,7 +16,7 @@ func (k rules) deduct(r Request) intent {
 			case have.Kind != KindDeduct || have.Cost != r.Cost:
 				return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 			}
-			return k.replay(r.shown(v), r, have, have.reason())
+			return k.replay(v, r, have, have.reason())
 		}
 		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 	}
@@ -86,13 +86,12 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	if was == nil && !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
 		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
 	}
-	if shown := r.shown(v); !shown.Now.Equal(v.Now) {
-		plan, standings, err := k.look(shown, r)
-		return verdict{decision: decided(shown, plan, standings, is.Cost, ReasonClosed, false)}, err
-	}
 	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
+	}
+	if r.SkipClosed && slices.ContainsFunc(standings, func(s standing) bool { return s.stored.Window.Start.After(v.Now) }) {
+		return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
 	}
 	from := allocate(standings, v, units)
 	if is.Recorded = !from.fits; is.Recorded && r.Over != OverRecord {
@@ -101,6 +100,11 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		return verdict{decision: d}, nil
 	}
 	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
+	for _, s := range standings {
+		if count := s.count - s.dead; count > anyCount(from.own) {
+			return verdict{}, invalid("a charge of %d on a count of %d is beyond int64", from.own, count)
+		}
+	}
 	if from.obstructed(v) || slices.ContainsFunc(standings, func(s standing) bool { return s.obstructed(from.own) }) {
 		clear, ok, err := k.sweep(v, r, "")
 		if ok {
@@ -116,10 +120,7 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	c.Plan, c.PlanOrNone = plan.name, plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	is.Crossed = slices.Clip(is.Crossed)
 	for _, s := range standings {
-		step, crossed, err := s.step(from.own, is.Recorded, len(from.grants) > 0)
-		if err != nil {
-			return verdict{}, err
-		}
+		step, crossed := s.step(from.own, is.Recorded, len(from.grants) > 0)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)
@@ -148,12 +149,13 @@ func refusal(standings []standing, v View, units int64) Reason {
 
 // final is a verdict whose change needs no room.
 func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
+	r.SkipClosed = false // that is about what is charged anew
 	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	if clear, ok, err := k.turn(v, standings, c); ok || err != nil {
-		return clear, err
+	if clear, ok := k.turn(v, standings, c); ok {
+		return clear, nil
 	}
 	return verdict{change: &c, decision: Decision{Cost: r.Cost, Plan: plan.name, Reason: why}}, nil
 }
@@ -212,14 +214,4 @@ func until(now time.Time, lasts time.Duration) time.Time {
 		end = whole.Add(time.Second)
 	}
 	return end
-}
-
-// shown is v as r is to see it. If r skips closed windows, that is at no time before the stored one began: nothing is brought back to an older window.
-func (r Request) shown(v View) View {
-	for _, c := range v.State.Counters {
-		if r.SkipClosed && c.Window.Start.After(v.Now) {
-			v.Now = c.Window.Start
-		}
-	}
-	return v
 }

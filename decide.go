@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -99,6 +101,19 @@ func (k rules) change(v View, key Key, now time.Time) Change {
 	return c
 }
 
+// clearing begins a change that only clears the way for a request. If the ids age with it, what the request is about stays remembered.
+func (k rules) clearing(v View, key Key, now time.Time) Change {
+	c := k.change(v, key, now)
+	if !c.Rotate.IsZero() {
+		for _, id := range slices.Sorted(maps.Keys(v.Records)) {
+			if r := v.Records[id]; r.Kind != KindHold {
+				c.Records = append(c.Records, RecordStep{ID: id, Was: &r, Is: &r})
+			}
+		}
+	}
+	return c
+}
+
 // decided makes the decision that the standings of v give. charged says that the cost is in the counts already.
 func decided(v View, plan plan, standings []standing, cost int64, why Reason, charged bool) Decision {
 	d := Decision{Allowed: true, Reason: why, Plan: plan.name, Cost: cost, Granted: grantsLeft(v)}
@@ -130,14 +145,16 @@ func (s standing) state(cost int64, charged bool) LimitState {
 	return l
 }
 
-// committed fills in the figures of a decision from what is stored after its change.
-func (k rules) committed(answer verdict, after View) Decision {
-	d, c := answer.decision, *answer.change
+// committed fills in the figures of a decision from what is stored after its change. It reports false if it would take the whole history to tell how the limits stand, and shows the stored windows.
+func (k rules) committed(answer verdict, after View) (d Decision, whole bool) {
+	d, whole = answer.decision, true
+	c := *answer.change
 	plan, _ := k.catalog.resolve(d.Plan, "") // it was in force when the change was made
 	var standings []standing
 	for _, l := range k.catalog.counters[c.Key.Meter] {
 		l = plan.limit(l)
 		s, err := place(l, after, false)
+		whole = whole && (answer.charges || !errors.Is(err, errNeedHistory))
 		if answer.charges || err != nil {
 			// The window that was charged is shown, whatever the time is by now.
 			stored := after.State.Counters[l.Name]
@@ -151,7 +168,7 @@ func (k rules) committed(answer verdict, after View) Decision {
 	if is := c.Records[0].Is; is != nil {
 		shown.Window = is.shown(standings, shown)
 	}
-	return shown
+	return shown, whole
 }
 
 // replay answers a repeat of an operation: with what was decided then, and what remains today.

@@ -10,24 +10,41 @@ import (
 // back takes units off a record, in the reverse of the order in which they were drawn: from grants first, then from the plan's own, the latest window first. It changes the record and returns what that does to the state.
 // A window that has closed has its total corrected, and the present one gets nothing; units of a grant that has expired are gone.
 func back(v View, r *Record, units int64) ([]Step, []GrantStep, error) {
-	var grants []GrantStep
+	less := grantsAfter(clone(v.State.Grants))
 	r.Grants = slices.Clone(r.Grants)
 	for i := len(r.Grants) - 1; i >= 0 && units > 0; i-- {
 		use := &r.Grants[i]
 		n := min(units, use.Units)
 		use.Units -= n
 		units -= n
-		if have, ok := v.State.Grants[use.ID]; ok && n > 0 {
-			less := have
-			less.Used -= min(n, have.Used)
-			grants = append(grants, GrantStep{ID: use.ID, Was: &have, Is: &less})
-		}
+		less.drop(use.ID, n)
 	}
 	r.Grants = slices.DeleteFunc(r.Grants, func(u GrantUse) bool { return u.Units == 0 })
 	var taken []ChargedWindow
 	r.Windows, taken = r.take(units)
 	steps, err := returned(v.State.Counters, taken)
-	return steps, grants, err
+	return steps, less.steps(v), err
+}
+
+// grantsAfter are the grants as a change leaves them. A record may draw on one grant more than once, and several records of one change on the same.
+type grantsAfter map[string]Grant
+
+// drop gives units back to a grant, if it is still there.
+func (a grantsAfter) drop(id string, units int64) {
+	if g, ok := a[id]; ok {
+		g.Used -= min(units, g.Used)
+		a[id] = g
+	}
+}
+
+// steps is what makes them so of those that v shows.
+func (a grantsAfter) steps(v View) (steps []GrantStep) {
+	for _, id := range slices.Sorted(maps.Keys(a)) {
+		if was, is := v.State.Grants[id], a[id]; !was.same(is) {
+			steps = append(steps, GrantStep{ID: id, Was: &was, Is: &is})
+		}
+	}
+	return steps
 }
 
 // returned is what it does to the counters when units leave windows.
@@ -82,87 +99,78 @@ const atOnce = 20
 
 // sweep clears away expired holds: only one, or as many as one write takes. There may be none.
 func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
-	c := k.change(v, r.key(), r.Now)
+	c := k.clearing(v, r.key(), r.Now)
+	kept := len(c.Records)
 	var taken []ChargedWindow
-	grants := clone(v.State.Grants)
+	less := grantsAfter(clone(v.State.Grants))
 	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
 		hold := v.State.Holds[id]
-		if !hold.expired(v.Now) || len(c.Records) == atOnce || only != "" && id != only {
+		if !hold.expired(v.Now) || len(c.Records)-kept == atOnce || only != "" && id != only {
 			continue
 		}
 		taken = append(taken, hold.Windows...)
 		for _, use := range hold.Grants {
-			if g, ok := grants[use.ID]; ok {
-				g.Used -= min(use.Units, g.Used)
-				grants[use.ID] = g
-			}
+			less.drop(use.ID, use.Units)
 		}
 		ended := hold.ended(true)
 		c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &ended})
 	}
-	if len(c.Records) == 0 {
+	if len(c.Records) == kept {
 		return verdict{}, false, nil
 	}
 	var err error
 	if c.Steps, err = returned(v.State.Counters, taken); err != nil {
 		return verdict{}, false, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(grants)) {
-		was, is := v.State.Grants[id], grants[id]
-		if !was.same(is) {
-			c.Grants = append(c.Grants, GrantStep{ID: id, Was: &was, Is: &is})
-		}
-	}
+	c.Grants = less.steps(v)
 	_, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, false, err
 	}
-	if clear, ok, err := k.turn(v, standings, c); ok || err != nil {
-		return clear, ok, err
+	if clear, ok := k.turn(v, standings, c); ok {
+		return clear, true, nil
 	}
 	return verdict{change: &c, again: true}, true, nil
 }
 
 // turn opens the windows into which something is carried over, if c gives units back after the windows before them have ended: what was left at a window's end does not change any more.
-func (k rules) turn(v View, standings []standing, c Change) (verdict, bool, error) {
-	o := k.change(v, c.Key, c.Now)
+func (k rules) turn(v View, standings []standing, c Change) (verdict, bool) {
+	o := k.clearing(v, c.Key, c.Now)
 	for _, s := range standings {
 		if s.opens && !s.stored.Window.IsZero() && s.limit.CarryOver > 0 && slices.ContainsFunc(c.Steps, func(back Step) bool { return back.Limit == s.limit.Name }) {
-			step, _, err := s.step(0, false, false)
-			if err != nil {
-				return verdict{}, false, err
-			}
+			step, _ := s.step(0, false, false)
 			o.Steps = append(o.Steps, step)
 		}
 	}
 	if len(o.Steps) == 0 {
-		return verdict{}, false, nil
+		return verdict{}, false
 	}
 	if clear, ok := k.astray(v, standings, c.Key, c.Now); ok {
-		return clear, true, nil
+		return clear, true
 	}
-	return verdict{change: &o, again: true}, true, nil
+	return verdict{change: &o, again: true}, true
 }
 
-// astray finds holds that say that they count in a window which is yet to open: a wrong clock had opened it before, and its count was folded into the one that is stored. Before it opens in earnest, they are told where they count.
+// astray finds holds that say that they count in a window after the stored one: a wrong clock had opened it, and its count was folded into that. Before another window opens, and perhaps the same in earnest, they are told where they count.
 func (k rules) astray(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
-	c := k.change(v, key, now)
+	c := k.clearing(v, key, now)
+	kept := len(c.Records)
 	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
 		hold := v.State.Holds[id]
 		found := hold
 		found.Windows = slices.Clone(hold.Windows)
 		for i, w := range hold.Windows {
 			for _, s := range standings {
-				if s.opens && s.limit.Name == w.Limit && !s.stored.Window.IsZero() && !w.Start.Before(s.window.Start) {
+				if s.opens && s.limit.Name == w.Limit && !s.stored.Window.IsZero() && w.Start.After(s.stored.Window.Start) {
 					found.Windows[i].Start = s.stored.Window.Start
 				}
 			}
 		}
-		if len(c.Records) < atOnce && hold.String() != found.String() {
+		if len(c.Records)-kept < atOnce && hold.String() != found.String() {
 			c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &found})
 		}
 	}
-	return verdict{change: &c, again: true}, len(c.Records) > 0
+	return verdict{change: &c, again: true}, len(c.Records) > kept
 }
 
 // release decides the end of a hold whose work was not done.
@@ -265,13 +273,23 @@ func (k rules) refund(r RefundRequest) intent {
 // grant decides that a subject gets units beside those of its plan.
 func (k rules) grant(r GrantRequest) intent {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Cost: r.Units, Now: r.Now}
-	granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 	return func(v View) (verdict, error) {
+		granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 		have, ok := v.Records[r.ID]
 		old, there := v.State.Grants[r.ID]
 		if !ok && there && old.live(v.Now) {
 			// The grant outlives what is remembered of its id.
 			have, ok = Record{Kind: KindGrant, Cost: old.Units, Expires: old.Expires}, true
+		}
+		switch {
+		case r.Lasts == 0:
+		case ok && have.Kind == KindGrant:
+			granted.Expires = have.Expires
+		default:
+			granted.Expires = until(v.Now, r.Lasts)
+			if err := checkTime(granted.Expires); err != nil {
+				return verdict{}, err
+			}
 		}
 		switch {
 		case ok && have.String() != granted.String():

@@ -158,10 +158,7 @@ func pick(standings []standing, refused int64) standing {
 
 // step is the change that adds own units to the counter. recorded says that the policy charges whether or not they fit, exact that the split between plan and grants holds for this very count only.
 // It guards no more than the decision needs: the count may move, but not past the limit and not past a threshold.
-func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing, error) {
-	if s.count > anyCount(own) {
-		return Step{}, nil, invalid("a charge of %d on a count of %d is beyond int64", own, s.count)
-	}
+func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing) {
 	step := Step{Limit: s.limit.Name, From: s.stored.Window, To: s.window, Opens: s.opens, Carried: s.carried, Max: anyCount(own), Add: own, Fold: s.fold}
 	if s.limit.Mode == Hard && own > 0 {
 		if !recorded {
@@ -193,7 +190,7 @@ func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing, error
 		folded := s.count - s.stored.Count
 		step.Min, step.Max = max(0, step.Min-folded), step.Max-folded
 	}
-	return step, crossed, nil
+	return step, crossed
 }
 
 // obstructed reports whether what expired holds still count stands in the way of writing that own units are added, though it counts no more: the room that they take is needed, or whether a threshold is crossed depends on them.
@@ -201,14 +198,11 @@ func (s standing) obstructed(own int64) bool {
 	if s.dead == 0 || own == 0 {
 		return false
 	}
-	return s.limit.Mode == Hard && own > s.allowance()-s.count || slices.ContainsFunc(s.limit.Thresholds, func(percent int) bool {
+	return s.limit.Mode == Hard && own > s.allowance()-s.count || s.count > anyCount(own) || slices.ContainsFunc(s.limit.Thresholds, func(percent int) bool {
 		t, ok := threshold(s.allowance(), percent)
 		return ok && s.count-s.dead < t && t-own <= s.count
 	})
 }
-
-// maxPercent is the greatest threshold.
-const maxPercent = 1000
 
 // threshold is the least count that reaches percent of an allowance, at least 1. There is none if no count can.
 func threshold(allowance int64, percent int) (int64, bool) {

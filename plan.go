@@ -11,6 +11,9 @@ import (
 // Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
 const Unlimited = 1<<63 - 1
 
+// MaxThreshold is the greatest percent of a limit that a threshold may be.
+const MaxThreshold = 1000
+
 // Mode says what a limit does to what goes past it.
 type Mode byte
 
@@ -34,7 +37,7 @@ type Limit struct {
 	// CarryOver is how many units that were left of a window at its end the next one may use beside its own, those carried into it included. Zero: none. At most 52 times Units counts.
 	// What a hold held then was not left, whatever became of it; nor is anything carried into a window that a wrong clock closed too early and that was brought back.
 	CarryOver  int64
-	Thresholds []int // percents of the limit, rising, 1 to 1000: a decision says which of them it crossed. Empty: none
+	Thresholds []int // percents of the limit, rising, 1 to MaxThreshold: a decision says which of them it crossed. Empty: none
 }
 
 // Plan is a named set of limits.
@@ -226,8 +229,8 @@ func (l Limit) validate(plan string) error {
 		return invalid("limit %q of plan %q: unknown mode %d", l.Name, plan, l.Mode)
 	}
 	for i, percent := range l.Thresholds {
-		if percent < 1 || percent > maxPercent || i > 0 && percent <= l.Thresholds[i-1] {
-			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, maxPercent)
+		if percent < 1 || percent > MaxThreshold || i > 0 && percent <= l.Thresholds[i-1] {
+			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, MaxThreshold)
 		}
 	}
 	return nil

@@ -1,3 +1,9 @@
+// Package headroom decides whether a subject may spend units of a metered thing in the present calendar window, and records what was spent: exactly once and never past the limit, whoever else is writing.
+//
+// An Engine joins a Store (packages embedded, dynamostore and memstore) with a Catalog of plans and prices. Preflight looks before the work, Deduct charges after it; Hold reserves before and Settle charges after.
+//
+// The path of a request is the order of the files: window.go, period.go and zone.go cut time; price.go and plan.go hold the configuration; state.go and record.go are what a store keeps; place.go, decide.go, charge.go and
+// giveback.go decide, without side effects; store.go is the contract of a store; engine.go joins them, within.go joins two subjects; usage.go shows.
 package headroom
 
 import (

@@ -3,6 +3,7 @@ package headroom
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -35,15 +36,14 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if organisation == r.Subject {
 		return Joint{}, invalid("subject %q cannot be its own organisation", organisation)
 	}
-	for try := 0; ; try++ {
-		j, err := e.deductWithin(ctx, at, r)
-		if !errors.Is(err, errSettled) {
-			return j, err
-		}
-		if try == maxTries {
-			return Joint{}, Errorf(CodeContended, nil, "deliveries of operation %q were refused and charged in turn; try again", r.Operation)
-		}
+	j, err := e.deductWithin(ctx, at, r)
+	if errors.Is(err, errSettled) {
+		j, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
 	}
+	if errors.Is(err, errSettled) {
+		return Joint{}, conflict("operation %q was charged to organisation %q without its user, who refuses it: an id stands for one piece of work", r.Operation, organisation)
+	}
+	return j, err
 }
 
 // deductWithin charges r, and at to the organisation.
@@ -80,8 +80,13 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 	}
 	// The user is charged, so the organisation is, whatever the time and its limit say by now.
 	at.Over, at.SkipClosed, at.Began = OverRecord, false, time.Time{}
+	held := j.Organisation
 	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.settleAlways(at)); err != nil {
 		return Joint{}, err
+	}
+	if !j.Organisation.Replay {
+		// A repeat says all that the operation crossed. So does the first.
+		j.Organisation.Crossed = slices.Concat(held.Crossed, j.Organisation.Crossed)
 	}
 	j.Allowed = true
 	return j, nil
@@ -113,8 +118,13 @@ func (k rules) abandon(r Request) intent {
 		case ok && have.Kind == KindHold:
 			return k.free(v, r, have, nil)
 		}
+		r := r
+		r.SkipClosed = false
 		plan, standings, err := k.look(v, r)
-		return verdict{decision: decided(v, plan, standings, r.Cost, ReasonReleased, true)}, err
+		if err != nil {
+			return verdict{}, err
+		}
+		return verdict{decision: decided(v, plan, standings, r.Cost, ReasonReleased, true)}, nil
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
 	if g, ok := s.moved.recall(c.Key, c.Epoch); ok {
 		seen.under(g)
-		if err := s.lookUp(ctx, &seen, idsOf(c), true); err != nil {
+		if err := s.lookUp(ctx, &seen, c.IDs(), true); err != nil {
 			return headroom.View{}, false, err
 		}
 		if slices.ContainsFunc(c.Records, func(r headroom.RecordStep) bool { return r.Was == nil && seen.fromLedger[idName(r.ID)] != "" }) {
@@ -49,12 +49,12 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 				s.moved.learn(after)
 				s.tidy(ctx, after, got.now, c)
 			case !s.opts.counted(c, attrs):
-				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the charge was written, but the count that it was added to does not read")
+				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the change was written, but a count that it changed does not read")
 			default:
 				// Nothing that the write depends on is wrong, or it would not have been made.
 				s.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
 			}
-			v, err := after.view(nil, orNow(c.Now, got.now))
+			v, err := after.view(c.IDs(), orNow(c.Now, got.now))
 			return v, true, err
 		}
 		var failed *types.ConditionalCheckFailedException
@@ -65,7 +65,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if seen, now, err = s.found(ctx, c, seen, got.now, failed, try); err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		v, err := seen.view(idsOf(c), orNow(c.Now, now))
+		v, err := seen.view(c.IDs(), orNow(c.Now, now))
 		if err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
@@ -91,10 +91,10 @@ func (s *Store) replayed(ctx context.Context, c headroom.Change, seen item) (hea
 		return headroom.View{}, err
 	}
 	it.knows(seen)
-	if err := s.complete(ctx, &it, idsOf(c), false, true); err != nil {
+	if err := s.complete(ctx, &it, c.IDs(), false, true); err != nil {
 		return headroom.View{}, err
 	}
-	return it.view(idsOf(c), orNow(c.Now, now))
+	return it.view(c.IDs(), orNow(c.Now, now))
 }
 
 // found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so, seen what was known before it.
@@ -120,7 +120,7 @@ func (s *Store) found(ctx context.Context, c headroom.Change, seen item, engines
 	for _, step := range c.Steps {
 		old = old || len(step.Fold)+len(step.Past) > 0
 	}
-	return it, now, s.complete(ctx, &it, idsOf(c), old, true)
+	return it, now, s.complete(ctx, &it, c.IDs(), old, true)
 }
 
 // build writes c for an item in the form of seen.
@@ -179,6 +179,9 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	}
 	for _, step := range c.Steps {
 		o.buildStep(&e, meter, step, seen)
+	}
+	if seen.formatted {
+		e.set(field("Format"), num(format)) // an update of nothing is an error
 	}
 	return &e
 }
@@ -281,10 +284,15 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 
 // buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
 func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]types.AttributeValue) {
+	more := 0
 	for _, g := range c.Grants {
 		at := e.name(o.field(c.Key.Meter, "Grants"), g.ID)
+		if g.Is != nil {
+			more++
+		}
 		switch {
 		case g.Was != nil:
+			more--
 			e.equal(at, str(grantText(*g.Was)))
 		case whole == nil:
 			e.absent(at)
@@ -298,14 +306,9 @@ func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]
 			e.set(at, str(grantText(*g.Is)))
 		}
 	}
-}
-
-func idsOf(c headroom.Change) []string {
-	ids := make([]string, len(c.Records))
-	for i, r := range c.Records {
-		ids[i] = r.ID
+	if more > 0 && whole == nil {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
-	return ids
 }
 
 func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen item) {
@@ -402,7 +405,7 @@ func (o Options) buildPast(e *expression, step headroom.Step, names counterNames
 		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
 		e.set(e.name(names.past, staysPast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
 		if seen.holdsTotal(step.Limit, p.Start) {
-			e.require(at + " >= " + e.value(num(max(0, -p.Units))))
+			e.require(at + " >= " + e.value(num(max(1, -p.Units)))) // 0 is no total
 			e.setTo(at, at+" + "+e.value(num(p.Units)))
 			continue
 		}

@@ -248,6 +248,9 @@ func keys(in *dynamodb.CreateTableInput, names ...string) {
 
 // distinct reports names that would fall together.
 func (o Options) distinct() error {
+	if o.Ledger == o.Table {
+		return headroom.Errorf(headroom.CodeInvalid, nil, "table %q is given as the ledger too: it has keys of its own", o.Table)
+	}
 	n := o.Names
 	seen := map[string]bool{}
 	for _, name := range []string{n.Subject, n.Window, n.Count, n.Plan} {

@@ -173,21 +173,39 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	expires = expires.Add(2*c.Horizon + passedSlack)
 
 	var e expression
-	var rows []types.WriteRequest
 	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
-	for limit, c := range it.state.Counters {
+	rows := s.opts.moveTotals(&e, it, expires)
+	if it.full() && len(rows) < rowsAtOnce {
+		rows = append(rows, s.opts.moveIDs(&e, it, expires, rowsAtOnce-len(rows))...)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	err := s.write(ctx, rows)
+	if err == nil {
+		err = s.remove(ctx, it.key, &e)
+	}
+	var lost *types.ConditionalCheckFailedException
+	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
+		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
+	}
+}
+
+// moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become.
+func (o Options) moveTotals(e *expression, it item, expires time.Time) (rows []types.WriteRequest) {
+	for limit, counter := range it.state.Counters {
 		past := it.past[limit]
-		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool { return past.stays[start] })
-		if len(starts) <= pastMost {
+		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
+			return past.stays[start] || !past.totals[start].Start.Before(counter.Window.Start)
+		})
+		move := starts[:max(0, min(len(starts)-pastKept, rowsAtOnce-len(rows)))]
+		if len(starts) <= pastMost || len(move) == 0 {
 			continue
 		}
-		names := s.opts.counter(it.key.Meter, limit)
-		kept := expires.Add((headroom.HistoryWindows + 1) * c.Window.End.Sub(c.Window.Start))
-		for _, start := range starts[:len(starts)-pastKept] {
+		names := o.counter(it.key.Meter, limit)
+		kept := expires.Add((headroom.HistoryWindows + 1) * counter.Window.End.Sub(counter.Window.Start))
+		for _, start := range move {
 			t := past.totals[start]
-			if len(rows) == rowsAtOnce || !t.Start.Before(c.Window.Start) {
-				break
-			}
 			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start)} {
 				if v := past.attrs[key]; v != nil {
 					at := e.name(names.past, key)
@@ -205,42 +223,33 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 		}
 		e.set(more, num(past.moved+1))
 	}
-	if it.full() && len(rows) < rowsAtOnce {
-		for _, generation := range []struct {
-			field   string
-			charges map[string]string
-			epoch   time.Time
-		}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
-			for _, name := range slices.Sorted(maps.Keys(generation.charges)) {
-				if len(rows) == rowsAtOnce {
-					break
-				}
-				if strings.HasSuffix(generation.charges[name], staysMark) {
-					continue
-				}
-				e.remove(e.name(s.opts.field(it.key.Meter, generation.field), name))
-				rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{
-					"charge": str(generation.charges[name]), "epoch": num(generation.epoch.Unix()),
-				}))
+	return rows
+}
+
+// moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since stays.
+func (o Options) moveIDs(e *expression, it item, expires time.Time, most int) (rows []types.WriteRequest) {
+	field := func(name string) string { return e.name(o.field(it.key.Meter, name)) }
+	for _, from := range []struct {
+		field   string
+		records map[string]string
+		epoch   time.Time
+	}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
+		for _, name := range slices.Sorted(maps.Keys(from.records)) {
+			text := from.records[name]
+			if len(rows) == most || strings.HasSuffix(text, staysMark) {
+				continue
 			}
+			at := e.name(o.field(it.key.Meter, from.field), name)
+			e.equal(at, str(text))
+			e.remove(at)
+			rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{"charge": str(text), "epoch": num(from.epoch.Unix())}))
 		}
-		gen := e.name(s.opts.field(it.key.Meter, "Gen"))
-		e.equal(gen, num(it.gen))
-		e.equal(e.name(s.opts.field(it.key.Meter, "Epoch")), num(it.state.Epoch.Unix()))
-		e.set(gen, num(it.gen+1))
-		e.set(e.name(s.opts.field(it.key.Meter, "Spilt")), num(it.state.Epoch.Unix()))
 	}
-	if len(rows) == 0 {
-		return
-	}
-	err := s.write(ctx, rows)
-	if err == nil {
-		err = s.remove(ctx, it.key, &e)
-	}
-	var lost *types.ConditionalCheckFailedException
-	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
-		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
-	}
+	e.equal(field("Gen"), num(it.gen))
+	e.equal(field("Epoch"), num(it.state.Epoch.Unix()))
+	e.set(field("Gen"), num(it.gen+1))
+	e.set(field("Spilt"), num(it.state.Epoch.Unix()))
+	return rows
 }
 
 // remove takes what was copied to the ledger out of the item.

@@ -207,12 +207,3 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 	}
 	return errors.Join(errs...)
 }
-
-// idsOf are the ids of which c changes what is remembered.
-func idsOf(c headroom.Change) []string {
-	ids := make([]string, len(c.Records))
-	for i, r := range c.Records {
-		ids[i] = r.ID
-	}
-	return ids
-}

@@ -224,9 +224,14 @@ func weekTurns(t *testing.T, h Harness) {
 	a.admit("before", 1, 1)
 	var y tally
 	var asked atomic.Int64
+	turned := make(chan struct{})
 	together(120, func(i int) {
-		if asked.Add(1) == 30 {
+		switch n := asked.Add(1); {
+		case n == 30:
 			w.set(monday)
+			close(turned)
+		case n > 60:
+			<-turned // so that enough are left for the new week
 		}
 		y.spend(a, id(int64(i)), 1)
 	})

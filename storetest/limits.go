@@ -281,7 +281,7 @@ func kindChanges(t *testing.T, h Harness) {
 	}
 
 	// From months to days and back.
-	w = newWorld(t, h) // its clock is back at the beginning, without having gone back
+	w.back(base)
 	b := w.accountOn(by("month", 800), 0)
 	b.decides(deduct, "1", 700, admitted, "window* 700+0/800"+month(base))
 	b = b.on(by("day", 100), headroom.Options{})

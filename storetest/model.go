@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +19,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Model plays long random sequences of operations on the store, through engines, and on a plain model of the rules beside it: deductions under both policies, preflights, usage, changes of plan, repeats
-// of ids with the same and with another cost, by clocks that pass, stand, fall back, run ahead and lie. They must agree on every field of every decision, on every error, and on the whole history.
+// Model plays long random sequences of operations on the store, through engines, and on a plain model of the rules beside it: deductions under both policies, holds and what becomes of them, refunds, grants, users within
+// organisations, preflights, usage, changes of plan, repeats of ids with the same and with another cost, by clocks that pass, stand, fall back, run ahead and lie.
+// They must agree on every field of every decision, on every error, and on the whole history.
 func Model(t *testing.T, h Harness) {
 	defaults(t, "rapid.steps", "100")
 	if h.Checks > 0 {
@@ -45,11 +48,14 @@ func defaults(t *testing.T, name, value string) {
 // play is one random sequence. Subjects, meters and ids are few, so that they meet.
 type play struct {
 	*rapid.T
-	w      *world
-	engine *headroom.Engine
-	oracle *oracle
-	prefix string // of the subjects, which no other play shares
-	step   int
+	w       *world
+	engine  *headroom.Engine
+	oracle  *oracle
+	prefix  string // of the subjects, which no other play shares
+	holding bool   // there are holds
+	step    int
+	notices map[string]string // what each notice is about, by its id
+	gifts   map[string]bool   // grants that were made
 
 	now     time.Time // what a right clock shows
 	written time.Time // the latest reading of the host's clock by which something was written
@@ -74,22 +80,57 @@ func one[T any](p *play, label string, of ...T) T { return of[dice.Draw(p.T, lab
 // odds draws true once in so many times.
 func odds(p *play, label string, of int) bool { return dice.Draw(p.T, label)%of == of-1 }
 
-func newPlay(w *world, r *rapid.T) *play {
-	p := &play{T: r, w: w, prefix: rand.Text()[:10]}
-	catalog, err := headroom.NewCatalog("free", []headroom.Plan{
-		{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 200}, {Meter: "tokens", Name: "week", Units: 1 << 60}}},
-		{Name: "pro", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 300}}},
-	}, nil)
+// rationed are the plans as the model knows them.
+var rationed = map[string]map[string][]ration{
+	"free": {"slots": {
+		{name: "day", daily: true, units: 150, carry: 100, thresholds: []int{50, 100, 250}},
+		{name: "trial", units: 120, mode: headroom.Shadow, thresholds: []int{100}},
+		{name: "week", units: 200, carry: 60, thresholds: []int{80, 100}},
+	}, "tokens": {{name: "week", units: 1 << 60}}},
+	"pro": {"slots": {
+		{name: "day", daily: true, units: 80, mode: headroom.Soft},
+		{name: "week", units: 300, thresholds: []int{90}},
+	}},
+}
+
+// catalog is what the rations say.
+func (p *play) catalog() *headroom.Catalog {
+	var plans []headroom.Plan
+	for name, meters := range rationed {
+		plan := headroom.Plan{Name: name}
+		for meter, limits := range meters {
+			for _, l := range limits {
+				limit := headroom.Limit{Meter: meter, Name: l.name, Units: l.units, Mode: l.mode, CarryOver: l.carry, Thresholds: l.thresholds}
+				if l.daily {
+					limit.Period = period(p.w.T, "day")
+				}
+				plan.Limits = append(plan.Limits, limit)
+			}
+		}
+		plans = append(plans, plan)
+	}
+	c, err := headroom.NewCatalog("free", plans, nil)
 	if err != nil {
-		r.Fatal(err)
+		p.Fatal(err)
 	}
+	return c
+}
+
+const ownPlan = "free+slots/week=250+tokens/week=7"
+
+func newPlay(w *world, r *rapid.T) *play {
+	p := &play{T: r, w: w, prefix: rand.Text()[:10], notices: map[string]string{}, gifts: map[string]bool{}}
+	p.holding = !odds(p, "no holds", 3)
 	o := headroom.Options{Horizon: one(p, "horizon", horizon, 36*time.Hour), Clock: func() time.Time { return p.host }}
-	if p.engine, err = headroom.New(w.store, catalog, o); err != nil {
+	var err error
+	if p.engine, err = headroom.New(w.store, p.catalog(), o); err != nil {
 		r.Fatal(err)
 	}
+	plans := maps.Clone(rationed)
+	plans[ownPlan] = map[string][]ration{"slots": slices.Clone(plans["free"]["slots"]), "tokens": {{name: "week", units: 7}}}
+	plans[ownPlan]["slots"][2].units = 250
 	p.oracle = &oracle{
-		limits:  map[string]map[string]int64{"free": {"slots": 200, "tokens": 1 << 60}, "pro": {"slots": 300}},
-		horizon: o.Horizon, plans: map[string]string{}, books: map[headroom.Key]*book{},
+		plans: plans, counters: plans["free"], horizon: o.Horizon, stored: map[string]string{}, books: map[headroom.Key]*book{},
 	}
 	p.now = base.Add(one(p, "begins", 0, 3*day, 6*day-10*time.Hour-time.Second))
 	p.accept()
@@ -105,6 +146,23 @@ func (p *play) run() {
 	steps["preflight"] = func(*rapid.T) { p.preflight() }
 	steps["usage"] = func(*rapid.T) { p.usage(p.key(), p.given()) }
 	steps["set plan"] = func(*rapid.T) { p.setPlan() }
+	steps["refund"] = func(*rapid.T) { p.refund() }
+	steps["grant"] = func(*rapid.T) { p.grant() }
+	if p.holding {
+		for _, v := range []verb{hold, settle, release, extend} {
+			steps[string(v)] = func(*rapid.T) { p.held(v) }
+		}
+		steps["hold more"], steps["settle more"] = steps["hold"], steps["settle"]
+		steps["within"] = func(*rapid.T) { p.within() }
+	}
+	for name, step := range steps {
+		steps[name] = func(r *rapid.T) {
+			// A play that goes on for long would fill the history, and which of its totals are dropped, and whether that is before they are refunded, is nothing to compare.
+			if p.step < 200 {
+				step(r)
+			}
+		}
+	}
 	p.Repeat(steps)
 	for key := range p.oracle.books {
 		p.usage(key, p.now)
@@ -125,11 +183,25 @@ func (p *play) tick() {
 		}
 		return one(p, "lie", -2*time.Second, -4*time.Minute, -5*time.Minute-time.Second, -3*day, -3*week, week, 5*week, year)
 	}
-	p.w.set(p.now.Add(lie("the store's")))
+	if p.w.set(p.now.Add(lie("the store's"))); !p.steady(p.w.now()) {
+		p.w.set(p.now)
+	}
 	p.host = p.w.now()
 	if !p.w.h.HostClock {
 		p.host = p.host.Add(lie("the host's"))
 	}
+}
+
+// steady reports whether a clock that shows t finds the same holds expired as a right one. Where one that lies finds more of them so, they may be cleared away or not, and whether they count when it is right again is chance.
+func (p *play) steady(t time.Time) bool {
+	for _, b := range p.oracle.books {
+		for _, w := range b.works {
+			if w.lapsed(t) != w.lapsed(p.now) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // accept has a store with the host's clock take the present for right.
@@ -177,14 +249,21 @@ func (p *play) given() time.Time {
 	if !odds(p, "caller gives the time", 6) {
 		return time.Time{}
 	}
-	return p.now.Add(one(p, "offset", 0, 0, 0, -time.Minute, -8*day, -40*day, 8*day, year))
+	if t := p.now.Add(one(p, "offset", 0, 0, 0, -time.Minute, -8*day, -40*day, 8*day, year)); p.steady(t) {
+		return t
+	}
+	return time.Time{}
 }
+
+// costs are those of the first ids, and others.
+var costs = []int64{1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2, math.MaxInt64 - 100, math.MaxInt64}
 
 func (p *play) request() headroom.Request {
 	key := p.key()
 	r := headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: fmt.Sprint("new ", p.step), Now: p.given()}
-	costs := []int64{1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2, math.MaxInt64 - 100, math.MaxInt64}
-	r.Cost = one(p, "cost", costs...)
+	if r.Cost = one(p, "cost", costs...); p.holding && r.Cost > 1<<61 {
+		r.Cost = 1 << 53 // what an expired hold still counts is in the way of the greatest sums
+	}
 	if n := one(p, "id", -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -1, -1, -1); n >= 0 {
 		// One of few, mostly at a cost of its own. Long ones fill what a store has room for.
 		r.Operation = fmt.Sprint("id ", n) + strings.Repeat("-", n%3*60)
@@ -206,24 +285,51 @@ func (p *play) request() headroom.Request {
 func (p *play) deduct() {
 	p.tick()
 	r := p.request()
+	if p.prepare(r.Subject, &r) {
+		p.deducts(r)
+	}
+}
+
+func (p *play) deducts(r headroom.Request) (trusted bool) {
 	d, err := p.engine.Deduct(context.Background(), r)
 	if p.distrusted(r.Now, err) {
-		return
+		return false
 	}
-	guess, now := p.host, p.w.now()
-	if !r.Now.IsZero() {
-		guess, now = r.Now, r.Now
+	want := p.oracle.call(r, p.at(r.Now)).deduct(p.guess(r.Now))
+	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, d)
+	p.compare("deduct", r, p.text(d), err, full(want.Decision), want.code)
+	p.wrote(r.Now, want)
+	return true
+}
+
+// at is the time by which a call is decided, guess that of the engine's first guess.
+func (p *play) at(given time.Time) time.Time {
+	if given.IsZero() {
+		return p.w.now()
 	}
-	want, code := p.oracle.deduct(r, guess, now)
-	p.compare("deduct", r, text(d), err, text(want), code)
-	if r.Now.IsZero() && want.Allowed && !want.Replay && guess.After(p.written) {
-		p.written = guess
+	return given
+}
+
+func (p *play) guess(given time.Time) time.Time {
+	if given.IsZero() {
+		return p.host
+	}
+	return given
+}
+
+// wrote notes by which reading of the host's clock something was written.
+func (p *play) wrote(given time.Time, a answer) {
+	if given.IsZero() && a.Allowed && !a.Replay && p.host.After(p.written) {
+		p.written = p.host
 	}
 }
 
 func (p *play) preflight() {
 	p.tick()
 	r := p.request()
+	if !p.prepare(r.Subject, &r) {
+		return
+	}
 	if odds(p, "no id yet", 2) {
 		r.Operation = ""
 	}
@@ -231,12 +337,10 @@ func (p *play) preflight() {
 	if p.distrusted(r.Now, err) {
 		return
 	}
-	now := p.w.now()
-	if !r.Now.IsZero() {
-		now = r.Now
-	}
-	want, code := p.oracle.decide(r, now, false)
-	p.compare("preflight", r, text(d), err, text(want), code)
+	c := p.oracle.call(r, p.at(r.Now))
+	c.dry = true
+	want := c.deduct(c.now)
+	p.compare("preflight", r, p.text(d), err, full(want.Decision), want.code)
 }
 
 func (p *play) usage(key headroom.Key, given time.Time) {
@@ -245,21 +349,29 @@ func (p *play) usage(key headroom.Key, given time.Time) {
 	if p.distrusted(given, err) {
 		return
 	}
-	now := p.w.now()
-	if !given.IsZero() {
-		now = given
+	want, code := p.oracle.usage(key, p.at(given))
+	p.compare("usage", headroom.Request{Subject: key.Subject, Meter: key.Meter, Now: given}, shown(u), err, shown(want), code)
+}
+
+// shown shows every field of a usage.
+func shown(u headroom.Usage) string {
+	s := fmt.Sprintf("plan %q, %d granted: %s", u.Plan, u.Granted, usageText(u.Limits...))
+	for _, id := range slices.Sorted(maps.Keys(u.Grants)) {
+		g := u.Grants[id]
+		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, short(g.Expires))
 	}
-	want, code := p.oracle.usage(key, now)
-	show := func(u headroom.Usage) string { return fmt.Sprintf("plan %q: %s", u.Plan, usageText(u.Limits...)) }
-	p.compare("usage", headroom.Request{Subject: key.Subject, Meter: key.Meter, Now: given}, show(u), err, show(want), code)
+	for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
+		s += fmt.Sprintf("; %s holds %d until %s", id, u.Holds[id].Cost, short(u.Holds[id].Expires))
+	}
+	return s
 }
 
 func (p *play) setPlan() {
-	subject, plan := p.key().Subject, one(p, "plan", "pro", "free", "")
+	subject, plan := p.key().Subject, one(p, "plan", "pro", "free", "", ownPlan)
 	if err := p.engine.SetPlan(context.Background(), subject, plan); err != nil {
 		p.Fatalf("set plan %q: %v", plan, err)
 	}
-	p.oracle.plans[subject] = plan
+	p.oracle.stored[subject] = plan
 }
 
 // compare fails the test if an answer and its error are not those of the model.

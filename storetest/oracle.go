@@ -11,36 +11,84 @@ import (
 )
 
 // oracle is the rules once more, written as plainly as can be and without the help of what they check: maps and loops, one writer, nothing kept but in memory.
+// It keeps no counts. It keeps what every operation has where, and adds that up when it is asked.
 type oracle struct {
-	limits  map[string]map[string]int64 // by plan and meter
-	horizon time.Duration
-	plans   map[string]string // stored, by subject
-	books   map[headroom.Key]*book
+	plans    map[string]map[string][]ration // by plan and meter
+	counters map[string][]ration            // by meter: those that any plan limits, sorted by name. Only name and daily count
+	horizon  time.Duration
+	stored   map[string]string // plans, by subject
+	books    map[headroom.Key]*book
+}
+
+// ration is a limit of a plan.
+type ration struct {
+	name       string
+	daily      bool // by day, else by week
+	units      int64
+	mode       headroom.Mode
+	carry      int64
+	thresholds []int
 }
 
 // book is what is known of one subject and meter.
 type book struct {
-	monday     time.Time // of the week that it stands in; zero if nothing was charged yet
-	used       int64
-	past       map[time.Time]int64 // by Monday
-	ids        map[string]charged
-	young, old time.Time // labels of the two generations of ids
+	windows    map[string]*standingWindow // by limit: where it stands; none if nothing was charged yet
+	works      []*work                    // all that was ever charged or held
+	ids        map[string]*work           // those of which the id is remembered
+	gifts      map[string]*gift           // grants
+	young, old time.Time                  // labels of the two generations of ids
 }
 
-// charged is what is remembered of an id.
-type charged struct {
-	cost     int64
+type standingWindow struct {
+	start   time.Time
+	carried int64
+}
+
+// work is what an id stands for.
+type work struct {
+	kind     headroom.Kind
+	cost     int64 // of a hold and of one that ended the estimate
+	estimate int64 // of what was settled
+	back     int64 // refunded
 	recorded bool
-	monday   time.Time
-	label    time.Time
+	expires  time.Time // of a hold
+	of       string    // of a refund
+	pieces   []piece   // sorted by start
+	drawn    []draw
+	crossed  []crossing
+	label    time.Time // of its generation; none while it is held. A hold that is over has the earliest that it can have: it ages once somebody clears it away
+	moved    bool      // a piece was taken back from a window that a wrong clock had opened
+}
+
+// piece is what an operation has of a limit in one window.
+type piece struct {
+	limit string
+	shown time.Time // start of the window by which it was charged
+	in    time.Time // start of the window in which it counts
+	units int64
+}
+
+type draw struct {
+	from  *gift
+	units int64
+}
+
+// gift is a grant.
+type gift struct {
+	id      string
+	units   int64
+	expires time.Time
+}
+
+type crossing struct {
+	limit   string
+	percent int
+	start   time.Time
 }
 
 // mondayOf is the start of the week that holds t. Day 0 of Unix time was a Thursday.
 func mondayOf(t time.Time) time.Time {
-	days := t.Unix() / 86400
-	if t.Unix()%86400 < 0 {
-		days--
-	}
+	days := dayOf(t).Unix() / 86400
 	since := (days + 3) % 7
 	if since < 0 {
 		since += 7
@@ -48,186 +96,293 @@ func mondayOf(t time.Time) time.Time {
 	return time.Unix((days-since)*86400, 0).UTC()
 }
 
-// weekOf is the week that begins at monday. It belongs to the year of its Thursday.
-func weekOf(monday time.Time) headroom.Window {
-	thursday := monday.Add(3 * day)
-	key := fmt.Sprintf("%04d-W%02d", thursday.Year(), (thursday.YearDay()-1)/7+1)
-	return headroom.Window{Key: key, Start: monday, End: monday.Add(week)}
+// dayOf is the start of the day that holds t.
+func dayOf(t time.Time) time.Time {
+	days := t.Unix() / 86400
+	if t.Unix()%86400 < 0 {
+		days--
+	}
+	return time.Unix(days*86400, 0).UTC()
+}
+
+// start is that of the window that holds t.
+func (l ration) start(t time.Time) time.Time {
+	if l.daily {
+		return dayOf(t)
+	}
+	return mondayOf(t)
+}
+
+func (l ration) end(start time.Time) time.Time {
+	if l.daily {
+		return start.Add(day)
+	}
+	return start.Add(week)
+}
+
+// window is the one that begins at start. A week belongs to the year of its Thursday.
+func (l ration) window(start time.Time) headroom.Window {
+	w := headroom.Window{Key: start.Format(time.DateOnly), Start: start, End: l.end(start)}
+	if !l.daily {
+		thursday := start.Add(3 * day)
+		w.Key = fmt.Sprintf("%04d-W%02d", thursday.Year(), (thursday.YearDay()-1)/7+1)
+	}
+	return w
 }
 
 func (o *oracle) book(k headroom.Key) *book {
 	if o.books[k] == nil {
-		o.books[k] = &book{past: map[time.Time]int64{}, ids: map[string]charged{}}
+		o.books[k] = &book{windows: map[string]*standingWindow{}, ids: map[string]*work{}, gifts: map[string]*gift{}}
 	}
 	return o.books[k]
 }
 
-// plan is the subject's stored plan, else the caller's, else the default; limit is what it allows.
-func (o *oracle) plan(k headroom.Key, callers string) (name string, limit int64) {
-	name = "free"
-	if callers != "" {
-		name = callers
+// plan is the subject's stored plan, else the caller's, else the default.
+func (o *oracle) plan(subject, callers string) string {
+	switch stored := o.stored[subject]; {
+	case stored != "":
+		return stored
+	case callers != "":
+		return callers
 	}
-	if stored := o.plans[k.Subject]; stored != "" {
-		name = stored
-	}
-	limit, limited := o.limits[name][k.Meter]
-	if !limited {
-		limit = math.MaxInt64
-	}
-	return name, limit
+	return "free"
 }
 
-// turn moves a book to now: a new week begins, or weeks of the future are taken back. It reports false if what is taken back cannot be added up.
-func (b book) turn(now time.Time) (book, bool) {
-	b.past = maps.Clone(b.past)
-	monday := mondayOf(now)
-	switch {
-	case b.monday.IsZero():
-		b.monday = monday
-	case !now.Before(b.monday.Add(week)):
-		if b.used > 0 {
-			b.past[b.monday] = b.used
-		}
-		b.monday, b.used = monday, 0
-	case b.monday.Sub(now) > 5*time.Minute:
-		for m, units := range b.past {
-			if !m.Before(monday) {
-				if b.used > math.MaxInt64-units {
-					return b, false
-				}
-				b.used += units
-				delete(b.past, m)
+// rations are the limits of a plan, of every counter of the meter.
+func (o *oracle) rations(plan, meter string) []ration {
+	all := slices.Clone(o.counters[meter])
+	for i := range all {
+		all[i] = ration{name: all[i].name, daily: all[i].daily, units: math.MaxInt64}
+		for _, l := range o.plans[plan][meter] {
+			if l.name == all[i].name {
+				all[i] = l
 			}
 		}
-		b.monday = monday
 	}
-	for len(b.past) > 52 {
-		delete(b.past, slices.MinFunc(slices.Collect(maps.Keys(b.past)), time.Time.Compare))
-	}
-	return b, true
+	return all
 }
 
-// decide answers r at the time now, and charges it if write is set.
-func (o *oracle) decide(r headroom.Request, now time.Time, write bool) (headroom.Decision, headroom.Code) {
-	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
-	book := o.book(key)
-	turned, sound := book.turn(now)
-	closed := r.SkipClosed && book.monday.After(mondayOf(now))
-	if closed {
-		turned, sound = *book, true // it stays as it is
-	}
-	plan, limit := o.plan(key, r.Plan)
-	decision := func(reason headroom.Reason) headroom.Decision {
-		d := headroom.Decision{Reason: reason, Plan: plan, Cost: r.Cost, LimitName: "week", Used: turned.used, Limit: limit, Window: weekOf(turned.monday)}
-		d.Allowed = reason == headroom.ReasonAdmitted || reason == headroom.ReasonRecorded
-		if d.Used < limit {
-			d.Remaining = limit - d.Used
-		}
-		return d
-	}
+// stand is how a limit stands.
+type stand struct {
+	ration
+	start          time.Time
+	opens, brought bool // the next charge begins that window, or brings it back
+	carried        int64
+	used, held     int64
+}
 
-	if known, ok := book.ids[r.Operation]; ok {
-		if known.cost != r.Cost {
-			return headroom.Decision{}, headroom.CodeConflict
-		}
-		if !sound {
-			return headroom.Decision{}, headroom.CodeInvalid
-		}
-		d := decision(headroom.ReasonAdmitted)
-		if known.recorded {
-			d = decision(headroom.ReasonRecorded)
-		}
-		d.Replay, d.Window = true, weekOf(known.monday)
-		return d, ""
-	}
-	if !r.Began.IsZero() && now.Sub(r.Began) > o.horizon {
-		return headroom.Decision{}, headroom.CodeTooOld
-	}
-	if !sound {
-		return headroom.Decision{}, headroom.CodeInvalid
-	}
-	if closed {
-		return decision(headroom.ReasonClosed), ""
-	}
-	reason := headroom.ReasonAdmitted
-	if r.Cost > 0 && r.Cost > limit-turned.used {
-		switch {
-		case r.Over == headroom.OverRecord:
-			reason = headroom.ReasonRecorded
-		case r.Cost > limit:
-			return decision(headroom.ReasonNeverFits), ""
+// stands are how the limits stand at a time. It reports false if what is to be brought back adds up beyond int64.
+func (o *oracle) stands(b *book, plan, meter string, now time.Time, skipClosed bool) ([]stand, bool) {
+	var all []stand
+	sound := true
+	for _, l := range o.rations(plan, meter) {
+		s := stand{ration: l, start: l.start(now)}
+		switch w := b.windows[l.name]; {
+		case w == nil:
+			s.opens = true
+		case !now.Before(l.end(w.start)):
+			s.opens, s.carried = true, b.carry(l, *w, s.start)
+		case w.start.Sub(now) > 5*time.Minute && !skipClosed:
+			s.brought = true
 		default:
-			return decision(headroom.ReasonOverLimit), ""
+			s.start, s.carried = w.start, w.carried
 		}
+		sound = s.count(b, now) && sound
+		all = append(all, s)
 	}
-	if r.Cost > math.MaxInt64-turned.used {
-		return headroom.Decision{}, headroom.CodeInvalid
-	}
-	if !write {
-		return decision(reason), ""
-	}
-
-	turned.used += r.Cost
-	if label := epoch(now, o.horizon); label.After(turned.young) {
-		turned.old, turned.young = turned.young, label
-	}
-	for id, c := range turned.ids {
-		if !c.label.Equal(turned.young) && !c.label.Equal(turned.old) {
-			delete(turned.ids, id)
-		}
-	}
-	turned.ids[r.Operation] = charged{r.Cost, reason == headroom.ReasonRecorded, turned.monday, turned.young}
-	*book = turned
-	return decision(reason), ""
+	return all, sound
 }
 
-// deduct is decide for a deduction by a host whose clock shows guess, on a store whose time is now.
-// A deduction that the stored state bears out as the host guessed it is charged by the guess, in the week that is stored. What is different is found out, and decided by the store's time.
-func (o *oracle) deduct(r headroom.Request, guess, now time.Time) (headroom.Decision, headroom.Code) {
-	if guess != now && o.guessed(r, guess) {
-		return o.decide(r, guess, true)
+// as they are stored, whatever the time is.
+func (o *oracle) storedStands(b *book, plan, meter string, now time.Time) []stand {
+	var all []stand
+	for _, l := range o.rations(plan, meter) {
+		w := b.windows[l.name]
+		s := stand{ration: l, start: w.start, carried: w.carried}
+		s.count(b, now)
+		all = append(all, s)
 	}
-	return o.decide(r, now, true)
+	return all
 }
 
-func (o *oracle) guessed(r headroom.Request, guess time.Time) bool {
-	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
-	book := o.book(key)
-	if _, known := book.ids[r.Operation]; known || !book.monday.Equal(mondayOf(guess)) || !book.young.Equal(epoch(guess, o.horizon)) {
-		return false
+// count adds up what is charged and held. It reports false if that is beyond int64.
+func (s *stand) count(b *book, now time.Time) bool {
+	s.used, s.held = 0, 0
+	for _, w := range b.works {
+		for _, p := range w.pieces {
+			if p.limit != s.name || s.opens || p.in.Before(s.start) || p.in.After(s.start) && !s.brought {
+				continue
+			}
+			switch {
+			case w.kind != headroom.KindHold:
+				if s.used > math.MaxInt64-p.units {
+					return false
+				}
+				s.used += p.units
+			case w.expires.After(now):
+				s.held += p.units
+			}
+		}
 	}
-	if !r.Began.IsZero() && guess.Sub(r.Began) > o.horizon/2 {
-		return false // the host asks before it writes
+	return s.used <= math.MaxInt64-s.held
+}
+
+func (s stand) allowance() int64 {
+	if s.units > math.MaxInt64-s.carried {
+		return math.MaxInt64
 	}
-	plan := "free"
-	if r.Plan != "" {
-		plan = r.Plan
+	return s.units + s.carried
+}
+
+// most is what a window could allow at best.
+func (s stand) most() int64 {
+	s.carried = max(s.carried, s.cap())
+	return s.allowance()
+}
+
+func (s stand) remaining() int64 { return s.allowance() - s.used - s.held }
+
+// cap is the most that can be carried over.
+func (l ration) cap() int64 {
+	if l.units > math.MaxInt64/52 {
+		return l.carry
 	}
-	stored := o.plans[r.Subject]
-	limit, limited := o.limits[plan][r.Meter]
-	if !limited {
-		limit = math.MaxInt64
+	return min(l.carry, 52*l.units)
+}
+
+// carry is what is carried into the window that starts at to: what the one before it left at its end, and so on from the one in which the limit stands.
+func (b *book) carry(l ration, from standingWindow, to time.Time) int64 {
+	end := l.end(from.start)
+	left := stand{ration: l, carried: from.carried}.allowance()
+	for _, w := range b.works {
+		for _, p := range w.pieces {
+			if p.limit == l.name && p.in.Equal(from.start) && (w.kind != headroom.KindHold || w.expires.After(end)) {
+				left -= p.units
+			}
+		}
 	}
-	fits := r.Cost == 0 || r.Cost <= limit-book.used
-	past := r.Over == headroom.OverRecord && r.Cost > limit && r.Cost <= math.MaxInt64-book.used
-	return (stored == "" || stored == plan) && (fits || past)
+	left = max(0, min(left, l.cap()))
+	for end.Before(to) && left < l.cap() {
+		left = min(l.units+left, l.cap())
+		end = l.end(end)
+	}
+	return left
+}
+
+// left is what a grant has left.
+func (b *book) left(g *gift, now time.Time) int64 {
+	left := g.units
+	for _, w := range b.works {
+		for _, d := range w.drawn {
+			if d.from == g && (w.kind != headroom.KindHold || w.expires.After(now)) {
+				left -= d.units
+			}
+		}
+	}
+	return left
+}
+
+// live are the grants that can be drawn on, in the order in which they are.
+func (b *book) live(now time.Time) []*gift {
+	var live []*gift
+	for _, id := range slices.Sorted(maps.Keys(b.gifts)) {
+		if g := b.gifts[id]; g.expires.After(now) {
+			live = append(live, g)
+		}
+	}
+	slices.SortStableFunc(live, func(a, b *gift) int { return a.expires.Compare(b.expires) })
+	return live
+}
+
+func (b *book) granted(now time.Time) (sum int64) {
+	for _, g := range b.live(now) {
+		sum += b.left(g, now)
+	}
+	return sum
+}
+
+// decision shows how the limits stand. asked is what is new of the cost; charged says that it is in the counts already.
+func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why headroom.Reason, cost, asked int64, charged bool) headroom.Decision {
+	refused := why == headroom.ReasonOverLimit || why == headroom.ReasonNeverFits
+	d := headroom.Decision{Allowed: !refused && why != headroom.ReasonClosed, Reason: why, Plan: plan, Cost: cost, Limit: math.MaxInt64, Remaining: math.MaxInt64, Granted: b.granted(now)}
+	var strictest *stand
+	never := func(s *stand) bool { return refused && asked-d.Granted > s.most() }
+	for i := range all {
+		s := &all[i]
+		l := headroom.LimitState{Name: s.name, Mode: s.mode, Window: s.window(s.start), Used: s.used, Held: s.held, Limit: s.allowance(), Remaining: max(0, s.remaining())}
+		if s.mode != headroom.Hard && asked > 0 {
+			l.Over = charged && s.remaining() < 0 || !charged && asked > s.remaining()
+		}
+		d.Limits = append(d.Limits, l)
+		if s.mode != headroom.Hard {
+			continue
+		}
+		stricter := strictest == nil
+		switch {
+		case stricter:
+		case never(s) != never(strictest):
+			stricter = never(s)
+		case s.remaining() != strictest.remaining():
+			stricter = s.remaining() < strictest.remaining()
+		default:
+			stricter = s.end(s.start).After(strictest.end(strictest.start))
+		}
+		if stricter {
+			strictest = s
+			d.LimitName, d.Window, d.Used, d.Held, d.Limit, d.Remaining = l.Name, l.Window, l.Used, l.Held, l.Limit, l.Remaining
+		}
+	}
+	return d
+}
+
+// shows sets the window of a decision to that of the operation.
+func (w *work) shows(d headroom.Decision, all []stand, first bool) headroom.Decision {
+	found := false
+	for _, p := range w.pieces {
+		if p.limit == d.LimitName && !(found && first) {
+			found = true
+			for _, s := range all {
+				if s.name == p.limit {
+					d.Window = s.window(p.shown)
+				}
+			}
+		}
+	}
+	return d
 }
 
 // usage is what a subject has used at the time now.
 func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroom.Code) {
-	turned, sound := o.book(key).turn(now)
+	b, plan := o.book(key), o.plan(key.Subject, "")
+	all, sound := o.stands(b, plan, key.Meter, now, false)
 	if !sound {
 		return headroom.Usage{}, headroom.CodeInvalid
 	}
-	plan, limit := o.plan(key, "")
-	l := headroom.LimitUsage{LimitState: headroom.LimitState{Name: "week", Window: weekOf(turned.monday), Used: turned.used, Limit: limit}}
-	if l.Used < limit {
-		l.Remaining = limit - l.Used
+	u := headroom.Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan, Granted: b.granted(now), Grants: map[string]headroom.Grant{}, Holds: map[string]headroom.Record{}}
+	for _, g := range b.live(now) {
+		u.Grants[g.id] = headroom.Grant{Units: g.units, Used: g.units - b.left(g, now), Expires: g.expires}
 	}
-	mondays := slices.SortedFunc(maps.Keys(turned.past), func(a, b time.Time) int { return b.Compare(a) })
-	for _, m := range mondays {
-		l.History = append(l.History, headroom.WindowTotal{Window: weekOf(m), Units: turned.past[m]})
+	for id, w := range b.ids {
+		if w.kind == headroom.KindHold && w.expires.After(now) {
+			u.Holds[id] = headroom.Record{Kind: w.kind, Cost: w.cost, Expires: w.expires}
+		}
 	}
-	return headroom.Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan, Limits: []headroom.LimitUsage{l}}, ""
+	for i, l := range o.decision(b, all, plan, now, "", 0, 0, true).Limits {
+		past := map[time.Time]int64{}
+		for _, w := range b.works {
+			for _, p := range w.pieces {
+				if p.limit == l.Name && p.in.Before(all[i].start) && w.kind != headroom.KindHold {
+					past[p.in] += p.units
+				}
+			}
+		}
+		lu := headroom.LimitUsage{LimitState: l}
+		for _, start := range slices.SortedFunc(maps.Keys(past), func(a, b time.Time) int { return b.Compare(a) }) {
+			if past[start] > 0 && len(lu.History) < headroom.HistoryWindows {
+				lu.History = append(lu.History, headroom.WindowTotal{Window: all[i].window(start), Units: past[start]})
+			}
+		}
+		u.Limits = append(u.Limits, lu)
+	}
+	return u, ""
 }

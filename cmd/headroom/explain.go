@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/config"
+	"github.com/lumcast/headroom/internal/saturate"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -144,7 +145,7 @@ func (x *explanation) fits() int64 {
 	most := int64(headroom.Unlimited)
 	for _, l := range x.decision.Limits {
 		if refuses(l) {
-			most = min(most, together(l.Remaining, x.decision.Granted))
+			most = min(most, saturate.Add(l.Remaining, x.decision.Granted))
 		}
 	}
 	return most
@@ -153,7 +154,7 @@ func (x *explanation) fits() int64 {
 // strictest are the limits that with the grants leave no more than what fits.
 func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
-		if refuses(l) && together(l.Remaining, x.decision.Granted) == fits {
+		if refuses(l) && saturate.Add(l.Remaining, x.decision.Granted) == fits {
 			limits = append(limits, l)
 		}
 	}
@@ -163,7 +164,7 @@ func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 // inTheWay are the limits that alone would refuse the cost.
 func (x *explanation) inTheWay() (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
-		if refuses(l) && x.decision.Cost > together(l.Remaining, x.decision.Granted) {
+		if refuses(l) && x.decision.Cost > saturate.Add(l.Remaining, x.decision.Granted) {
 			limits = append(limits, l)
 		}
 	}
@@ -173,14 +174,6 @@ func (x *explanation) inTheWay() (limits []headroom.LimitState) {
 // refuses reports whether a limit can refuse anything.
 func refuses(l headroom.LimitState) bool {
 	return l.Mode == headroom.Hard && l.Limit != headroom.Unlimited
-}
-
-// together adds what a limit and grants leave.
-func together(remaining, granted int64) int64 {
-	if remaining > headroom.Unlimited-granted {
-		return headroom.Unlimited
-	}
-	return remaining + granted
 }
 
 // counts returns what of a hold counts in the present window of some limit of the plan: what was held in a window that has closed does not.

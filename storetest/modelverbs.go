@@ -1,0 +1,216 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// text shows every field of a decision. The ids of its notices are put down as what they are about, of which each must have one id and no other.
+func (p *play) text(d headroom.Decision) string {
+	d.Crossed = slices.Clone(d.Crossed)
+	for i, n := range d.Crossed {
+		if about, ok := p.notices[n.ID]; ok {
+			d.Crossed[i].ID = about
+		}
+	}
+	return full(d)
+}
+
+// learn takes note of the ids of notices that were not seen before.
+func (p *play) learn(key headroom.Key, d headroom.Decision) {
+	for _, n := range d.Crossed {
+		about := noticeName(key, n.Limit, n.Percent, n.Window.Start)
+		for id, other := range p.notices {
+			if (id == n.ID) != (other == about) {
+				p.Fatalf("the notice %q is about %s, and %q about %s", id, other, n.ID, about)
+			}
+		}
+		p.notices[n.ID] = about
+	}
+}
+
+// prepare makes what is asked of a subject foreseeable. Where an expired hold may have been cleared away or not, that must make no difference but to what a call happens to do beside its own work:
+// so the windows have begun and the ids have aged before it, the host does not guess, and an id of which it is chance whether it is still remembered is not used. Nor is a hold of a window that a wrong clock opened.
+// It reports false if the clock is not trusted.
+func (p *play) prepare(subject string, r *headroom.Request) bool {
+	key, now := headroom.Key{Subject: subject, Meter: r.Meter}, p.at(r.Now)
+	b := p.oracle.book(key)
+	if !slices.ContainsFunc(b.works, func(w *work) bool { return w.lapsed(now) }) {
+		p.avoid(b, now, r)
+		return true
+	}
+	p.host = p.w.now()
+	all, sound := p.oracle.stands(b, p.oracle.plan(subject, ""), r.Meter, now, false)
+	if slices.ContainsFunc(all, func(s stand) bool { return s.opens }) || epoch(now, p.oracle.horizon).After(b.young) {
+		if sound && !p.deducts(headroom.Request{Subject: subject, Meter: r.Meter, Operation: fmt.Sprint("fresh ", p.step), Now: r.Now}) {
+			return false
+		}
+	}
+	b.lapse(now)
+	p.avoid(b, now, r)
+	return true
+}
+
+func (p *play) avoid(b *book, now time.Time, r *headroom.Request) {
+	w := b.ids[r.Operation]
+	if w == nil || w.kind != headroom.KindHold {
+		return
+	}
+	forgotten := !w.label.IsZero() && !w.label.Equal(b.young) && !w.label.Equal(b.old)
+	ahead := slices.ContainsFunc(w.pieces, func(x piece) bool { return x.in.After(now.Add(headroom.ClockTolerance)) })
+	if forgotten || ahead || w.moved {
+		r.Operation = fmt.Sprint("instead ", p.step)
+	}
+}
+
+// some draws the id of one of the works that are remembered and for which f holds, if there is one and mostly.
+func (p *play) some(key headroom.Key, r *headroom.Request, f func(*work) bool) *work {
+	b := p.oracle.book(key)
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(b.ids)) {
+		if f(b.ids[id]) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 || odds(p, "any id", 4) {
+		return nil
+	}
+	r.Operation = one(p, "known id", ids...)
+	return b.ids[r.Operation]
+}
+
+func (p *play) held(v verb) {
+	p.tick()
+	r := p.request()
+	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	lasts := one(p, "lasts", time.Hour, time.Second, 10*time.Minute, 30*time.Hour, 10*day, 2*year)
+	if v == hold {
+		r.Cost = min(r.Cost, 301)
+	} else if w := p.some(key, &r, func(w *work) bool {
+		return w.kind == headroom.KindHold || w.kind == headroom.KindReleased || w.kind == headroom.KindSettled
+	}); w != nil {
+		r.Cost = one(p, "of the estimate", w.cost, w.cost/2, w.cost+20, w.cost+150, 0)
+	}
+	if !p.prepare(r.Subject, &r) {
+		return
+	}
+	d, err := do(context.Background(), p.engine, v, r, lasts)
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	c := p.oracle.call(r, p.at(r.Now))
+	var want answer
+	switch v {
+	case hold:
+		want = c.hold(lasts)
+	case settle:
+		want = c.settle()
+	case release:
+		want = c.release()
+	default:
+		want = c.extend(lasts)
+	}
+	p.learn(key, d)
+	p.compare(fmt.Sprintf("%s for %s", v, lasts), r, p.text(d), err, full(want.Decision), want.code)
+	p.wrote(r.Now, want)
+}
+
+func (p *play) refund() {
+	p.tick()
+	r := headroom.Request{Meter: p.key().Meter, Subject: p.key().Subject, Operation: "none", Now: p.given()}
+	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	w := p.some(key, &r, func(w *work) bool { return !w.moved && w.kind != headroom.KindRefund && w.kind != headroom.KindGrant })
+	if w != nil {
+		r.Cost = one(p, "of the cost", 0, w.cost, w.cost/3, w.cost/2, min(w.cost, 1<<60)+1)
+	}
+	id := one(p, "refund", fmt.Sprint("refund ", p.step), "refund a", "refund b", "id 3")
+	if known := p.oracle.book(key).ids[id]; known != nil && odds(p, "the same refund", 2) {
+		if of := p.oracle.book(key).ids[known.of]; known.kind == headroom.KindRefund && (of == nil || !of.moved) {
+			r.Operation, r.Cost = known.of, known.cost
+		}
+	}
+	if !p.prepare(r.Subject, &r) {
+		return
+	}
+	if other := (headroom.Request{Meter: r.Meter, Operation: id}); id == r.Operation {
+		return
+	} else if p.avoid(p.oracle.book(key), p.at(r.Now), &other); other.Operation != id {
+		return
+	}
+	d, err := p.engine.Refund(context.Background(), headroom.RefundRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, ID: id, Units: r.Cost, Now: r.Now})
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	want := p.oracle.call(r, p.at(r.Now)).refund(id, r.Cost)
+	p.compare("refund "+id, r, p.text(d), err, full(want.Decision), want.code)
+	p.wrote(r.Now, want)
+}
+
+func (p *play) grant() {
+	p.tick()
+	key := p.key()
+	n := one(p, "grant", 0, 1, 2, 3, 4)
+	expires := base.Add(time.Duration(n+1) * one(p, "expires", 5*day, 5*day, 5*day, 6*day))
+	units := one(p, "units", int64(n*20+15), int64(n*20+15), 1)
+	r := headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: one(p, "id", fmt.Sprint("grant ", n), fmt.Sprint("grant ", n), "id 4"), Now: p.given(), Cost: units}
+	if r.Operation == "id 4" {
+		expires = base.Add(2 * year) // so that no id is given to a second grant
+	}
+	id := r.Operation
+	if !p.prepare(r.Subject, &r) || r.Operation != id {
+		return
+	}
+	// No id is given to a second grant after the first.
+	if g := p.oracle.book(key).gifts[id]; g != nil && g.expires.After(p.at(r.Now)) {
+		expires, units = one(p, "the same", g.expires, g.expires, expires), one(p, "as many", g.units, g.units, units)
+	} else if g != nil || p.gifts[fmt.Sprint(key, id)] {
+		return
+	}
+	p.gifts[fmt.Sprint(key, id)] = true
+	d, err := p.engine.Grant(context.Background(), headroom.GrantRequest{Subject: r.Subject, Meter: r.Meter, ID: id, Units: units, Expires: expires, Now: r.Now})
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	r.Cost = units
+	want := p.oracle.call(r, p.at(r.Now)).grant(units, expires)
+	p.compare("grant until "+short(expires), r, p.text(d), err, full(want.Decision), want.code)
+	p.wrote(r.Now, want)
+}
+
+func (p *play) within() {
+	p.tick()
+	r := p.request()
+	organisation := p.prefix + one(p, "organisation", "org", "org", "b")
+	if r.Subject == organisation {
+		r.Subject = p.prefix + "a"
+	}
+	r.Cost = min(r.Cost, 301)
+	for _, subject := range []string{organisation, r.Subject, organisation} {
+		if !p.prepare(subject, &r) {
+			return
+		}
+	}
+	if strings.HasPrefix(r.Operation, "instead") {
+		r.Operation += " of both"
+	}
+	j, err := p.engine.DeductWithin(context.Background(), organisation, r)
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	now := p.at(r.Now)
+	org, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
+	p.learn(headroom.Key{Subject: organisation, Meter: r.Meter}, j.Organisation)
+	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, j.User)
+	show := func(org, user string, allowed bool) string {
+		return fmt.Sprintf("%t\norganisation: %s\nuser: %s", allowed, org, user)
+	}
+	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err, show(full(org.Decision), full(user.Decision), allowed), org.code)
+	p.wrote(r.Now, org)
+	p.wrote(r.Now, user)
+}

@@ -1,0 +1,269 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// hold reserves for so long.
+func (c *call) hold(lasts time.Duration) answer {
+	c.r.Over = headroom.OverRefuse
+	switch w := c.known(); {
+	case w == nil:
+		return c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now)
+	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost, w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
+		return c.replay(w, headroom.ReasonAdmitted, true)
+	}
+	return failed(headroom.CodeConflict)
+}
+
+// settle charges the true cost of what is or was held.
+func (c *call) settle() answer {
+	w := c.known()
+	switch {
+	case w == nil:
+		return failed(headroom.CodeNotFound)
+	case w.kind == headroom.KindSettled && w.cost == c.r.Cost:
+		return c.replay(w, w.reason(), false)
+	case w.kind == headroom.KindReleased, w.kind == headroom.KindHold && !w.expires.After(c.now):
+		// A plain deduction, and what was held counts no more.
+		return c.ended(w, c.r.Cost, func(w *work) {
+			w.drawn = nil
+			for i := range w.pieces {
+				w.pieces[i].units = 0
+			}
+		})
+	case w.kind != headroom.KindHold:
+		return failed(headroom.CodeConflict)
+	case c.r.Cost > w.cost:
+		return c.ended(w, c.r.Cost-w.cost, func(*work) {})
+	}
+	return c.giveBack(w.cost-c.r.Cost, w, headroom.ReasonAdmitted, c.r.Cost, func() {
+		w.kind, w.estimate, w.cost = headroom.KindSettled, w.cost, c.r.Cost
+		c.remember(c.r.Operation, w)
+	})
+}
+
+// ended charges so many units for a work that was held, which is changed first. If they are not charged it stays as it was.
+func (c *call) ended(w *work, units int64, change func(*work)) answer {
+	before := *w
+	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
+	w.kind, w.estimate, w.cost = headroom.KindSettled, w.cost, c.r.Cost
+	change(w)
+	// A hold that goes on counts as held until it is charged.
+	if before.kind == headroom.KindHold && before.expires.After(c.now) {
+		w.kind = headroom.KindHold
+	}
+	a := c.charge(w, units, c.now)
+	if a.code != "" || !a.Allowed {
+		*w = before
+		return a
+	}
+	w.kind = headroom.KindSettled
+	c.remember(c.r.Operation, w)
+	if before.kind == headroom.KindHold {
+		// What was shown as held is charged now.
+		all := c.storedStands(c.book, c.plan, c.key.Meter, c.now)
+		crossed := a.Crossed
+		a.Decision = w.shows(c.decision(c.book, all, c.plan, c.now, a.Reason, c.r.Cost, units, true), all, false)
+		a.Crossed = crossed
+	}
+	return a
+}
+
+// giveBack takes units off a work, and answers with the given reason and cost.
+func (c *call) giveBack(units int64, w *work, why headroom.Reason, cost int64, then func()) answer {
+	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+	if !sound {
+		return failed(headroom.CodeInvalid)
+	}
+	c.write(c.now)
+	for i := len(w.drawn) - 1; i >= 0; i-- {
+		n := min(units, w.drawn[i].units)
+		w.drawn[i].units -= n
+		units -= n
+	}
+	w.drawn = slices.DeleteFunc(w.drawn, func(d draw) bool { return d.units == 0 })
+	for _, s := range all {
+		rest, back := units, false
+		for i := len(w.pieces) - 1; i >= 0; i-- {
+			if p := &w.pieces[i]; p.limit == s.name && rest > 0 && p.units > 0 {
+				if s.opens && s.carry > 0 && !back {
+					c.move(s) // what was left at the window's end does not change any more
+				}
+				back = true
+				n := min(rest, p.units)
+				p.units -= n
+				rest -= n
+			}
+		}
+	}
+	then()
+	all, _ = c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+	return answer{Decision: w.shows(c.decision(c.book, all, c.plan, c.now, why, cost, cost, true), all, w.kind == headroom.KindHold)}
+}
+
+// lapsed reports whether w is a hold that ended by itself.
+func (w *work) lapsed(now time.Time) bool {
+	return w.kind == headroom.KindHold && !w.expires.After(now)
+}
+
+func (c *call) release() answer {
+	w := c.known()
+	switch {
+	case w == nil:
+		return failed(headroom.CodeNotFound)
+	case w.lapsed(c.now):
+		return failed(headroom.CodeExpired)
+	case w.kind == headroom.KindReleased:
+		return c.replay(w, headroom.ReasonReleased, false)
+	case w.kind != headroom.KindHold:
+		return failed(headroom.CodeConflict)
+	}
+	return c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
+		w.kind = headroom.KindReleased
+		c.remember(c.r.Operation, w)
+	})
+}
+
+func (c *call) extend(lasts time.Duration) answer {
+	w := c.known()
+	switch {
+	case w == nil:
+		return failed(headroom.CodeNotFound)
+	case w.lapsed(c.now):
+		return failed(headroom.CodeExpired)
+	case w.kind != headroom.KindHold:
+		return failed(headroom.CodeConflict)
+	case w.expires.Equal(c.now.Add(lasts)):
+		a := c.replay(w, headroom.ReasonExtended, true)
+		return a
+	}
+	return c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() { w.expires = c.now.Add(lasts) })
+}
+
+// refund gives back units of the operation under the id.
+func (c *call) refund(id string, units int64) answer {
+	if w := c.book.ids[id]; w != nil {
+		if w.kind != headroom.KindRefund || w.of != c.r.Operation || units != 0 && units != w.cost {
+			return failed(headroom.CodeConflict)
+		}
+		return c.replay(w, headroom.ReasonRefunded, false)
+	}
+	w := c.known()
+	switch {
+	case w == nil:
+		return failed(headroom.CodeNotFound)
+	case w.kind != headroom.KindDeduct && w.kind != headroom.KindSettled:
+		return failed(headroom.CodeConflict)
+	case units > w.cost-w.back:
+		return failed(headroom.CodeInvalid)
+	case units == 0:
+		units = w.cost - w.back
+	}
+	a := c.giveBack(units, w, headroom.ReasonRefunded, units, func() {
+		w.back += units
+		c.remember(id, &work{kind: headroom.KindRefund, cost: units, of: c.r.Operation})
+		c.remember(c.r.Operation, w)
+	})
+	if a.code == "" {
+		// It shows how the limits stand, not where the operation was charged.
+		all, _ := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+		a.Decision = c.decision(c.book, all, c.plan, c.now, headroom.ReasonRefunded, units, units, true)
+	}
+	return a
+}
+
+// grant adds units until expires.
+func (c *call) grant(units int64, expires time.Time) answer {
+	g := c.book.gifts[c.r.Operation]
+	w := c.known()
+	if w == nil && g != nil && g.expires.After(c.now) {
+		w = &work{kind: headroom.KindGrant, cost: g.units, expires: g.expires}
+	}
+	switch {
+	case w != nil && (w.kind != headroom.KindGrant || w.cost != units || !w.expires.Equal(expires)):
+		return failed(headroom.CodeConflict)
+	case w != nil:
+		return c.replay(w, headroom.ReasonGranted, false)
+	case !expires.After(c.now):
+		return failed(headroom.CodeInvalid)
+	}
+	w = &work{kind: headroom.KindGrant, cost: units, expires: expires}
+	return c.giveBack(0, w, headroom.ReasonGranted, units, func() {
+		for id, g := range c.book.gifts {
+			if !g.expires.After(c.now) {
+				delete(c.book.gifts, id)
+			}
+		}
+		c.book.gifts[c.r.Operation] = &gift{id: c.r.Operation, units: units, expires: expires}
+		c.remember(c.r.Operation, w)
+	})
+}
+
+// within charges an organisation too.
+func (o *oracle) within(organisation string, r headroom.Request, guess, now time.Time) (org, user answer, allowed bool) {
+	at := r
+	at.Subject, at.Plan, at.Over = organisation, "", headroom.OverRefuse
+	c := o.call(at, now)
+	switch w := c.known(); {
+	case w != nil && w.cost == r.Cost && (w.kind == headroom.KindReleased || w.lapsed(now)):
+		org = c.holdAgain(w)
+	default:
+		org = c.hold(5 * time.Minute)
+	}
+	if org.code != "" {
+		return org, answer{}, false
+	}
+	u := o.call(r, now)
+	if w := u.known(); !org.Allowed && (w == nil || w.kind != headroom.KindDeduct) {
+		return org, answer{}, false
+	}
+	user = u.deduct(guess)
+	if user.code != "" || !user.Allowed {
+		w := c.known()
+		switch {
+		case w != nil && w.kind == headroom.KindSettled && user.code == "":
+			return failed(headroom.CodeConflict), answer{}, false
+		case w != nil && w.kind == headroom.KindHold:
+			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
+				w.kind = headroom.KindReleased
+				delete(c.book.ids, r.Operation)
+			})
+		}
+		all, _ := c.stands(c.book, c.plan, c.key.Meter, now, false)
+		org.Decision = c.decision(c.book, all, c.plan, now, headroom.ReasonReleased, r.Cost, r.Cost, true)
+		if user.code != "" {
+			return user, answer{}, false
+		}
+		return org, user, false
+	}
+	held := org
+	c.r.Over, c.r.SkipClosed, c.r.Began = headroom.OverRecord, false, time.Time{}
+	if c.known() == nil {
+		org = c.charge(&work{kind: headroom.KindSettled, cost: r.Cost, estimate: r.Cost}, r.Cost, now)
+	} else {
+		org = c.settle()
+	}
+	if org.code != "" {
+		return org, answer{}, false
+	}
+	if !org.Replay {
+		org.Crossed = slices.Concat(held.Crossed, org.Crossed)
+	}
+	return org, user, true
+}
+
+// holdAgain holds for an id whose hold has ended.
+func (c *call) holdAgain(w *work) answer {
+	before := *w
+	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
+	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(5*time.Minute)
+	a := c.charge(w, c.r.Cost, c.now)
+	if a.code != "" || !a.Allowed {
+		*w = before
+	}
+	return a
+}

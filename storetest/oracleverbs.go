@@ -1,0 +1,273 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// call is one request, by whom and when.
+type call struct {
+	*oracle
+	key  headroom.Key
+	book *book
+	r    headroom.Request
+	plan string
+	now  time.Time // the store's time
+	dry  bool      // nothing is written
+}
+
+func (o *oracle) call(r headroom.Request, now time.Time) *call {
+	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	return &call{oracle: o, key: key, book: o.book(key), r: r, plan: o.plan(r.Subject, r.Plan), now: now}
+}
+
+// answer is a decision, or the code of an error.
+type answer struct {
+	headroom.Decision
+	code headroom.Code
+}
+
+func failed(c headroom.Code) answer { return answer{code: c} }
+
+// known is what the operation's id stands for.
+func (c *call) known() *work { return c.book.ids[c.r.Operation] }
+
+// deduct is a deduction by a host whose clock shows guess, on a store whose time is now.
+// One that the stored state bears out as the host guessed it is charged by the guess, in the windows that are stored. What is different is found out, and decided by the store's time.
+func (c *call) deduct(guess time.Time) answer {
+	w := c.known()
+	switch {
+	case w == nil && !guess.Equal(c.now) && c.guessed(guess):
+		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost}, c.r.Cost, guess)
+	case w == nil:
+		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost}, c.r.Cost, c.now)
+	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
+		return failed(headroom.CodeConflict)
+	}
+	return c.replay(w, w.reason(), false)
+}
+
+// guessed reports whether the host's guess holds: every limit stands in the window of its clock with nothing carried over, the plan is the assumed one, the cost fits, and it crosses the thresholds that it would cross if nothing were used.
+func (c *call) guessed(guess time.Time) bool {
+	if !c.book.young.Equal(epoch(guess, c.horizon)) || !c.r.Began.IsZero() && guess.Sub(c.r.Began) > c.horizon/2 {
+		return false // of what is old the host asks before it writes
+	}
+	if plan := cmp.Or(c.r.Plan, "free"); c.plan != plan {
+		return false
+	}
+	for _, l := range c.rations(c.plan, c.key.Meter) {
+		w := c.book.windows[l.name]
+		if w == nil || !w.start.Equal(l.start(guess)) || w.carried != 0 {
+			return false
+		}
+		s := stand{ration: l, start: w.start}
+		s.count(c.book, c.now)
+		if count := s.used + s.held; count > math.MaxInt64-c.r.Cost || l.mode == headroom.Hard && c.r.Cost > 0 && c.r.Cost > l.units-count {
+			return false
+		}
+		for _, t := range l.thresholds {
+			if crosses, before := reached(s, t, c.r.Cost); c.r.Cost > 0 && (before || crosses != (c.r.Cost >= least(l.units, t))) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// least is the smallest count, but for 0, that is at least percent of an allowance.
+func least(allowance int64, percent int) int64 {
+	if allowance == math.MaxInt64 {
+		return math.MaxInt64
+	}
+	n := allowance / 100 * int64(percent)
+	for n*100 < allowance%100*int64(percent)+allowance/100*int64(percent)*100 {
+		n++
+	}
+	return max(1, n)
+}
+
+// reached reports whether so many units more reach a threshold, or whether it was reached before.
+func reached(s stand, percent int, units int64) (now, before bool) {
+	t, count := least(s.allowance(), percent), s.used+s.held
+	return count < t && count+units >= t && s.allowance() != math.MaxInt64, count >= t
+}
+
+// charge decides whether so many units more may be charged, or held, for w, by the time at.
+func (c *call) charge(w *work, units int64, at time.Time) answer {
+	isNew := c.known() == nil
+	if isNew && !c.r.Began.IsZero() && at.Sub(c.r.Began) > c.horizon {
+		return failed(headroom.CodeTooOld)
+	}
+	all, sound := c.stands(c.book, c.plan, c.key.Meter, at, c.r.SkipClosed)
+	if !sound {
+		return failed(headroom.CodeInvalid)
+	}
+	show := func(why headroom.Reason, charged bool) headroom.Decision {
+		return c.decision(c.book, all, c.plan, c.now, why, c.r.Cost, units, charged)
+	}
+	if c.r.SkipClosed {
+		for _, s := range all {
+			if stored := c.book.windows[s.name]; stored != nil && stored.start.After(at) {
+				return answer{Decision: c.decision(c.book, all, c.plan, c.now, headroom.ReasonClosed, c.r.Cost, c.r.Cost, false)}
+			}
+		}
+	}
+	// The plan's own units first, as many as every limit that refuses leaves; then those of the grants.
+	own := units
+	for _, s := range all {
+		if s.mode == headroom.Hard {
+			own = min(own, max(0, s.remaining()))
+		}
+	}
+	var drawn []draw
+	rest := units - own
+	for _, g := range c.book.live(at) {
+		if n := min(rest, c.book.left(g, at)); n > 0 {
+			drawn = append(drawn, draw{g, n})
+			rest -= n
+		}
+	}
+	why := headroom.ReasonAdmitted
+	if rest > 0 {
+		why = headroom.ReasonRecorded
+		if c.r.Over != headroom.OverRecord {
+			why = headroom.ReasonOverLimit
+			for _, s := range all {
+				if s.mode == headroom.Hard && units-c.book.granted(c.now) > s.most() {
+					why = headroom.ReasonNeverFits
+				}
+			}
+			return answer{Decision: show(why, false)}
+		}
+	}
+	own += rest
+	for _, s := range all {
+		if s.used+s.held > math.MaxInt64-own {
+			return failed(headroom.CodeInvalid)
+		}
+	}
+	if c.dry {
+		return answer{Decision: show(why, false)}
+	}
+	c.write(at)
+	var notices []headroom.Notice
+	for _, s := range all {
+		c.move(s)
+		for _, t := range s.thresholds {
+			if crosses, _ := reached(s, t, own); crosses && own > 0 {
+				w.crossed = append(w.crossed, crossing{s.name, t, s.start})
+				notices = append(notices, c.notice(crossing{s.name, t, s.start}, s))
+			}
+		}
+		w.add(piece{limit: s.name, shown: s.start, in: s.start, units: own})
+	}
+	w.drawn = append(w.drawn, drawn...)
+	w.recorded = why == headroom.ReasonRecorded
+	if isNew {
+		c.book.works = append(c.book.works, w)
+	}
+	c.remember(c.r.Operation, w)
+	all = c.storedStands(c.book, c.plan, c.key.Meter, c.now)
+	d := w.shows(show(why, true), all, w.kind == headroom.KindHold)
+	d.Crossed = notices
+	return answer{Decision: d}
+}
+
+// add adds a piece, to one of the same window if there is one.
+func (w *work) add(p piece) {
+	for i, have := range w.pieces {
+		if have.limit == p.limit && have.shown.Equal(p.shown) && have.in.Equal(p.in) {
+			w.pieces[i].units += p.units
+			return
+		}
+	}
+	w.pieces = append(w.pieces, p)
+	slices.SortStableFunc(w.pieces, func(a, b piece) int { return a.shown.Compare(b.shown) })
+}
+
+// move moves a limit to where it stands: a window begins, or those of the future are taken back.
+func (c *call) move(s stand) {
+	if !s.opens && !s.brought {
+		return
+	}
+	c.book.windows[s.name] = &standingWindow{s.start, s.carried}
+	for _, w := range c.book.works {
+		for i, p := range w.pieces {
+			if p.limit == s.name && p.in.After(s.start) {
+				w.pieces[i].in, w.moved = s.start, true
+			}
+		}
+	}
+}
+
+// write lets the ids age.
+func (c *call) write(at time.Time) {
+	if label := epoch(at, c.horizon); label.After(c.book.young) {
+		c.book.old, c.book.young = c.book.young, label
+	}
+	c.book.lapse(at)
+	for id, w := range c.book.ids {
+		if w.kind != headroom.KindHold && !w.label.Equal(c.book.young) && !w.label.Equal(c.book.old) {
+			delete(c.book.ids, id)
+		}
+	}
+}
+
+func (c *call) remember(id string, w *work) {
+	c.book.ids[id] = w
+	if w.label = c.book.young; w.kind == headroom.KindHold {
+		w.label = time.Time{}
+	}
+}
+
+// lapse labels the holds that are over: from here on they may be cleared away, and their ids age.
+func (b *book) lapse(now time.Time) {
+	for _, w := range b.ids {
+		if w.lapsed(now) && w.label.IsZero() {
+			w.label = b.young
+		}
+	}
+}
+
+// replay answers a repeat.
+func (c *call) replay(w *work, why headroom.Reason, ofHold bool) answer {
+	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, c.r.SkipClosed)
+	if !sound {
+		return failed(headroom.CodeInvalid)
+	}
+	cost := w.cost
+	if ofHold && w.kind == headroom.KindSettled {
+		cost = w.estimate
+	}
+	d := w.shows(c.decision(c.book, all, c.plan, c.now, why, cost, cost, true), all, ofHold)
+	d.Replay = true
+	for _, x := range w.crossed {
+		for _, s := range all {
+			if s.name == x.limit {
+				d.Crossed = append(d.Crossed, c.notice(x, s))
+			}
+		}
+	}
+	return answer{Decision: d}
+}
+
+// notice says that a threshold was crossed. Its id is made of what it is about; that of the engine is compared by whether it is as unique.
+func (c *call) notice(x crossing, s stand) headroom.Notice {
+	return headroom.Notice{ID: noticeName(c.key, x.limit, x.percent, x.start), Limit: x.limit, Percent: x.percent, Window: s.window(x.start)}
+}
+
+func noticeName(key headroom.Key, limit string, percent int, start time.Time) string {
+	return fmt.Sprintf("%s of %s: %d%% of %s in %d", key.Subject, key.Meter, percent, limit, start.Unix())
+}
+
+func (w *work) reason() headroom.Reason {
+	if w.recorded {
+		return headroom.ReasonRecorded
+	}
+	return headroom.ReasonAdmitted
+}
