@@ -243,7 +243,7 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 // remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
 func remembered(r headroom.RecordStep) types.AttributeValue {
 	text := r.Is.String()
-	if r.Was != nil && r.Was.Kind != headroom.KindHold {
+	if r.Was != nil && (r.Was.Kind != headroom.KindHold || r.Was.Held != 0) {
 		text += staysMark
 	}
 	return str(text)
@@ -259,7 +259,7 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 	youngText, inYoung := seen.ops[name]
 	_, inLedger := seen.fromLedger[name]
 	switch {
-	case inLedger:
+	case inLedger && !inOld && !inYoung:
 		// It is there under the quotaGen that was seen. What the item gets of it goes before.
 		e.absent(young)
 		e.absent(old)
@@ -318,7 +318,8 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	foreign := o.foreign(meter, step, seen)
 	switch {
 	case step.From.IsZero() && names.window != "":
-		e.absent(e.name(names.window))
+		window := e.name(names.window)
+		e.require("(attribute_not_exists(" + window + ") OR " + window + " = " + e.value(str("")) + ")")
 	case step.From.IsZero() || foreign:
 		e.absent(span)
 	case turned:
