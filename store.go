@@ -41,7 +41,7 @@ type Query struct {
 // View is what a store knows of a key at one moment.
 type View struct {
 	State   State
-	Records map[string]Record // of the ids asked for, those that are remembered; of a hold in State.Holds too
+	Records map[string]Record // of the ids asked for, or that a change names, those that are remembered; of a hold in State.Holds too
 	Now     time.Time         // the time to decide by: the caller's, else that of the clock the store trusts
 }
 

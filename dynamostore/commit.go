@@ -54,7 +54,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 				// Nothing that the write depends on is wrong, or it would not have been made.
 				s.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
 			}
-			v, err := after.view(nil, orNow(c.Now, got.now))
+			v, err := after.view(c.IDs(), orNow(c.Now, got.now))
 			return v, true, err
 		}
 		var failed *types.ConditionalCheckFailedException
@@ -179,6 +179,9 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	}
 	for _, step := range c.Steps {
 		o.buildStep(&e, meter, step, seen)
+	}
+	if seen.formatted {
+		e.set(field("Format"), num(format)) // an update of nothing is an error
 	}
 	return &e
 }
@@ -402,7 +405,7 @@ func (o Options) buildPast(e *expression, step headroom.Step, names counterNames
 		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
 		e.set(e.name(names.past, staysPast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
 		if seen.holdsTotal(step.Limit, p.Start) {
-			e.require(at + " >= " + e.value(num(max(0, -p.Units))))
+			e.require(at + " >= " + e.value(num(max(1, -p.Units)))) // 0 is no total
 			e.setTo(at, at+" + "+e.value(num(p.Units)))
 			continue
 		}

@@ -44,13 +44,13 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 	all := map[string]types.AttributeValue{}
 	for _, m := range meters {
 		for _, f := range fields {
-			if f != "Span" && f != "Past" { // those of the main limit, below
+			if f != "Span" && f != "Past" && f != "Carried" { // those of the main limit, below
 				claim(o.field(m, f), fmt.Sprintf("%s of %q", f, m))
 			}
 		}
 		for _, l := range limits {
 			n := o.counter(m, l)
-			for what, name := range map[string]string{"window": n.window, "count": n.count, "span": n.span, "past": n.past} {
+			for what, name := range map[string]string{"window": n.window, "count": n.count, "span": n.span, "past": n.past, "carried": n.carried} {
 				if name != "" {
 					claim(name, fmt.Sprintf("%s of %s of %q", what, l, m))
 				}
@@ -59,7 +59,9 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 			all[n.span], all[n.count], all[n.past] = str(spanText(w)), num(int64(len(m))), &types.AttributeValueMemberM{}
 		}
 		all[o.field(m, "Format")], all[o.field(m, "Epoch")], all[o.field(m, "Gen")] = num(format), num(0), num(0)
-		all[o.field(m, "Ops")], all[o.field(m, "OpsBefore")] = &types.AttributeValueMemberM{}, &types.AttributeValueMemberM{}
+		for _, f := range []string{"Ops", "OpsBefore", "Holds", "Grants"} {
+			all[o.field(m, f)] = &types.AttributeValueMemberM{}
+		}
 	}
 	all[o.Names.Window] = str("2031-W22")
 	for _, m := range meters {

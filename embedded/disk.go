@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -166,13 +167,14 @@ func (d *disk) RemoveAll(name string) error {
 	return d.FS.RemoveAll(name)
 }
 
-// Lock tells a lock that another holds from a lock file that cannot be written.
+// Lock tells a lock that another holds from a lock file that cannot be written, and from a file system without locks.
 func (d *disk) Lock(name string) (io.Closer, error) {
 	c, err := d.FS.Lock(name)
-	if path := (*fs.PathError)(nil); err != nil && !errors.As(err, &path) {
-		return nil, lockHeld{err}
+	path := (*fs.PathError)(nil)
+	if err == nil || errors.As(err, &path) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK) {
+		return c, err
 	}
-	return c, err
+	return nil, lockHeld{err}
 }
 
 // file is a file or folder that Pebble writes to.

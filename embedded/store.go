@@ -1,6 +1,17 @@
-// Package embedded keeps state in one directory of the host: durable, for many goroutines of one process, with nothing else to run.
+// Package embedded keeps state in one directory of the host: durable, for many goroutines of one process, with nothing else to run. Its engine is Pebble, a log-structured key-value store.
 //
-// What a call has acknowledged survives a killed process and a power cut, and so does whatever an answer shows. Writers share the disk's syncs: none waits for another's own.
+// Durable: what a call has acknowledged survives a killed process and a power cut, and so does whatever an answer shows, be it another caller's change.
+//
+// Shared syncs: subjects share striped locks, and a commit reads, checks its guard and applies its change under the lock of its subject, which takes some microseconds. It waits for the disk without the lock,
+// and the log takes with one sync all that was applied by then, so no writer waits for another's sync. The log is written in order: who has seen a change that is still on its way waits for that change, and has then waited for all before it.
+//
+// Small writes: a deduction writes one row for the state and one for the operation's id, whatever the length of the history, which has a row of its own that is rewritten when a window turns. Ids lie in the order of their generations,
+// so that opening the store can drop a whole old generation at once; a lookup does not depend on that (sweep.go). The format is described in format.go.
+//
+// The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
+//
+// A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in ErrOutcomeUnknown, later ones in ErrUnavailable, and the directory stays as it is at that moment. Once the cause is mended,
+// opening the store again finds all that was acknowledged (disk.go). A disk that neither fails nor answers makes writers wait, past their deadlines, since they cannot know the outcome.
 package embedded
 
 import (
@@ -123,6 +134,12 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 		return v, nil, st.last, nil
 	}
 	v.State = c.Apply(v.State)
+	for _, r := range c.Records {
+		delete(v.Records, r.ID)
+		if r.Is != nil {
+			v.Records[r.ID] = *r.Is
+		}
+	}
 	b := s.db.NewBatch()
 	st.last = make(pending)
 	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {

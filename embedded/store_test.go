@@ -328,6 +328,11 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 			})
 		}
 	}
+	t.Run("none", func(t *testing.T) {
+		if _, err := Open("", Options{}); !errors.Is(err, headroom.ErrInvalid) {
+			t.Error(err)
+		}
+	})
 	t.Run("a file", func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(name, nil, 0o600); err != nil {

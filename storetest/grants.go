@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -24,6 +25,7 @@ var grants = []rule{
 	{"11 a charge past the limit uses up the grants first", recordUsesGrants},
 	{"11 a refusal counts what grants have left", refusalCountsGrants},
 	{"11 at most 20 live grants", twentyGrants},
+	{"11 a grant that comes between another's look and its write does not make them 21", grantsOvertaken},
 	{"case 35 a goodwill in the middle of a week", goodwill},
 	{"case 48 a grant used up and expired, then another", grantAfterGrant},
 	{"14 bad input for a grant is an error before any write", badGrants},
@@ -286,6 +288,35 @@ func twentyGrants(t *testing.T, h Harness) {
 	if u := a.usage(); len(u.Grants) != headroom.MaxGrants/2+2 {
 		t.Errorf("%d live grants: %q", len(u.Grants), slices.Sorted(maps.Keys(u.Grants)))
 	}
+}
+
+func grantsOvertaken(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(0)
+	s, overtaken := a.tapped(headroom.Options{})
+	// In the second round both find places that they can take: those of grants that are over.
+	for round := range 2 {
+		name := func(what string) string { return fmt.Sprint(what, " ", round) }
+		ends := w.now().Add(time.Hour)
+		for i := range int64(headroom.MaxGrants - 1) {
+			a.granting(i+1).grant(name(id(i)), 1, ends, 0)
+		}
+		s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+			s.commit = nil
+			a.granting(headroom.MaxGrants).grant(name("comes between"), 1, ends, 0)
+			return to.Commit(ctx, c)
+		}
+		d, err := overtaken.engine.Grant(t.Context(), a.grantOf(name("loses"), 1, ends))
+		a.failed("grant", a.request(name("loses"), 1), d, err, headroom.ErrTooMany)
+		u := a.usage()
+		_, won := u.Grants[name("comes between")]
+		if len(u.Grants) != headroom.MaxGrants || u.Granted != headroom.MaxGrants || !won || s.commit != nil {
+			t.Fatalf("%d live grants of %d units: %q", len(u.Grants), u.Granted, slices.Sorted(maps.Keys(u.Grants)))
+		}
+		w.set(ends)
+	}
+	// What lost can be asked again.
+	a.granting(1).grant("loses 0", 1, w.now().Add(time.Hour), 0)
 }
 
 func goodwill(t *testing.T, h Harness) {

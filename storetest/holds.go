@@ -259,13 +259,19 @@ func hundredHolds(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	const all, dead = 99 * 100 / 2, 10 * 9 / 2 * 10
 	a := w.account(all + 100)
+	// Written by hand, twenty at once.
+	b, c := bare{w, headroom.Key{Subject: a.subject, Meter: a.meter}}, opened("week", all)
 	for i := range int64(headroom.MaxHolds) {
-		lasts := time.Hour
+		r := reserved(i)
 		if i%10 == 0 {
-			lasts = time.Minute
+			r.Expires = base.Add(time.Minute)
 		}
-		a.lasts(lasts).does(hold, id(i), i, admitted, 0, i*(i+1)/2)
+		if c.Records = append(c.Records, headroom.RecordStep{ID: id(i), Is: r}); len(c.Records) == 20 {
+			b.commit("twenty holds", c, true)
+			c = next()
+		}
 	}
+	a.holding(all).uses(0)
 	a.fails(hold, "more", 1, headroom.ErrTooMany)
 	a.repeats(hold, id(7), 7, admitted, 0, all)
 	a.does(deduct, "a deduction", 1, admitted, 1, all)

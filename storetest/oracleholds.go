@@ -240,6 +240,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		}
 		return org, user, false
 	}
+	held := org
 	c.r.Over, c.r.SkipClosed, c.r.Began = headroom.OverRecord, false, time.Time{}
 	if c.known() == nil {
 		org = c.charge(&work{kind: headroom.KindSettled, cost: r.Cost, estimate: r.Cost}, r.Cost, now)
@@ -248,6 +249,9 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	}
 	if org.code != "" {
 		return org, answer{}, false
+	}
+	if !org.Replay {
+		org.Crossed = slices.Concat(held.Crossed, org.Crossed)
 	}
 	return org, user, true
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ var within = []rule{
 	{"within: an organisation that was slow is charged past its limit", organisationSlow},
 	{"within: two deliveries at once are refused together or charged together", twoDeliveries},
 	{"within: the week turns between the steps", withinTurns},
+	{"within: thresholds of both are crossed once", withinCrosses},
 	{"within: bad input is an error before any write", badWithin},
 }
 
@@ -372,6 +374,31 @@ func withinTurns(t *testing.T, h Harness) {
 			p.account.uses(50, total(base, 10))
 		} else {
 			p.account.uses(0, total(base, 60))
+		}
+	}
+}
+
+func withinCrosses(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.notified(200, 50)
+	p := pair{a, a.of(a.subject + " & co")}
+	for _, step := range []struct {
+		id        string
+		cost      int64
+		org, user []int
+	}{{"a", 90, nil, nil}, {"b", 20, []int{50}, []int{50}}, {"c", 10, nil, nil}} {
+		var first []string
+		for repeat := range 2 {
+			j, err := p.ask(step.id, step.cost)
+			if err != nil || !j.Allowed {
+				t.Fatalf("%s: %v, %v", step.id, j.Allowed, err)
+			}
+			got := append(p.org.crossed(j.Organisation, base, step.org...), p.account.crossed(j.User, base, step.user...)...)
+			if repeat == 0 {
+				first = got
+			} else if !slices.Equal(got, first) {
+				t.Errorf("%s: notices %q, and at the repeat %q", step.id, first, got)
+			}
 		}
 	}
 }
