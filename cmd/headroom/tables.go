@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func (a *app) tablesCommand() *cobra.Command {
 		Example: `  headroom tables create --store 'dynamodb:quota?region=eu-central-1'
   headroom tables create --store 'dynamodb:quota?endpoint=http://127.0.0.1:8000&region=local'`,
 		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			n, err := a.storeName()
 			if err != nil {
 				return err
@@ -32,6 +33,7 @@ func (a *app) tablesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer func() { err = errors.Join(err, store.Close()) }()
 			if err := store.CreateTables(cmd.Context()); err != nil {
 				return err
 			}
