@@ -215,23 +215,25 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 			e.absent(path("Holds", r.ID))
 		case r.Was.Kind == headroom.KindHold:
 			more--
-			e.equal(path("Holds", r.ID), str(r.Was.String()))
+			e.equal(path("Holds", r.ID), stored(*r.Was, seen.stay[r.ID]))
 			if r.Is == nil || r.Is.Kind != headroom.KindHold {
 				e.remove(path("Holds", r.ID))
 			}
 		default:
 			o.buildWas(e, c, r, seen)
 		}
+		// What took the place of a remembered record stays for as long as it is remembered, by way of a hold too: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
+		stays := seen.stay[r.ID] || r.Was != nil && r.Was.Kind != headroom.KindHold
 		switch {
 		case r.Is == nil:
 		case r.Is.Kind == headroom.KindHold && w.holds != nil:
-			w.holds[r.ID] = str(r.Is.String())
+			w.holds[r.ID] = stored(*r.Is, stays)
 		case r.Is.Kind == headroom.KindHold:
-			e.set(path("Holds", r.ID), str(r.Is.String()))
+			e.set(path("Holds", r.ID), stored(*r.Is, stays))
 		case w.young != nil:
-			w.young[name] = remembered(r)
+			w.young[name] = stored(*r.Is, stays)
 		default:
-			e.set(path("Ops", name), remembered(r))
+			e.set(path("Ops", name), stored(*r.Is, stays))
 		}
 	}
 	if more > 0 && seen.formatted {
@@ -240,10 +242,10 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 	return w
 }
 
-// remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
-func remembered(r headroom.RecordStep) types.AttributeValue {
-	text := r.Is.String()
-	if r.Was != nil && r.Was.Kind != headroom.KindHold {
+// stored is what stands in the item for a record.
+func stored(r headroom.Record, stays bool) types.AttributeValue {
+	text := r.String()
+	if stays {
 		text += staysMark
 	}
 	return str(text)

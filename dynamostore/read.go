@@ -91,16 +91,18 @@ func (r *reader) charges(name string) map[string]string {
 	return charges
 }
 
-func (r *reader) holds(name string) map[string]headroom.Record {
-	holds := map[string]headroom.Record{}
+// holds reads holds, and which of them end in staysMark.
+func (r *reader) holds(name string) (holds map[string]headroom.Record, stay map[string]bool) {
+	holds, stay = map[string]headroom.Record{}, map[string]bool{}
 	for id, text := range r.charges(name) {
-		hold, err := headroom.ParseRecord(text)
+		stay[id] = strings.HasSuffix(text, staysMark)
+		hold, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
 		if err != nil || hold.Kind != headroom.KindHold {
 			r.bad(name, "holds something that is no hold")
 		}
 		holds[id] = hold
 	}
-	return holds
+	return holds, stay
 }
 
 func (r *reader) grants(name string) map[string]headroom.Grant {
