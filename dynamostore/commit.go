@@ -261,7 +261,7 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 	youngText, inYoung := seen.ops[name]
 	_, inLedger := seen.fromLedger[name]
 	switch {
-	case inLedger:
+	case inLedger && !inYoung && !inOld:
 		// It is there under the quotaGen that was seen. What the item gets of it goes before.
 		e.absent(young)
 		e.absent(old)

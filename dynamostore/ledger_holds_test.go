@@ -148,13 +148,38 @@ func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
 	})
 }
 
+// TestAChargeFromTheLedgerIsRefundedInParts: rule 10. What came back from the ledger into the item is found there, though the ledger still has what it was before.
+func TestAChargeFromTheLedgerIsRefundedInParts(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		r.admit("u", "charge", 20, 20)
+		r.fillMore("u", 2*inItem)
+		if len(r.ledger()) < inItem {
+			t.Fatal("the ids have not moved")
+		}
+		used := r.used("u")
+		for i, by := range []*rig{r, r, r.another(), r} {
+			used -= 5
+			d, err := by.engine.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "charge", ID: fmt.Sprint("refund ", i), Units: 5})
+			if err != nil || d.Cost != 5 || d.Used != used || d.Replay {
+				t.Fatalf("refund %d: %+v, %v", i, d, err)
+			}
+		}
+		stillKnown(r, "charge", used)
+	})
+}
+
 // stillKnown moves ids until that of an operation is in the ledger, and expects that nothing else was charged or came back meanwhile, and that the operation cannot be charged anew.
 func stillKnown(r *rig, operation string, used int64) {
 	r.Helper()
 	if got := r.used("u"); got != used {
 		r.Fatalf("%d used, want %d", got, used)
 	}
-	r.fillMore("u", 2*inItem)
+	for i := range 2 * inItem {
+		if d, err := r.deduct("u", fmt.Sprint("yet more ", i), 1); err != nil || !d.Allowed {
+			r.Fatal(d, err)
+		}
+	}
 	if got := r.used("u"); got != used+2*inItem {
 		r.Fatalf("%d used, want %d", got, used+2*inItem)
 	}
