@@ -45,7 +45,11 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
 	}
 	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
-	return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, was, r.Cost)
+	is := Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}
+	if was != nil {
+		is.Held = was.Cost // taken again: a store may still have what was remembered before
+	}
+	return k.charge(v, r, is, was, r.Cost)
 }
 
 // settle decides the charge of the true cost of a held operation.

@@ -141,8 +141,8 @@ func TestRepairAsksForTheWholeHistoryIfItMust(t *testing.T) {
 	}{
 		"nothing at hand":                      {Counter{Window: weekAt(9), Partial: true}, true},
 		"only the future at hand":              {Counter{Window: weekAt(9), Partial: true, Past: some(8, 7, 1)}, true},
-		"the present window at hand":           {Counter{Window: weekAt(9), Partial: true, Past: some(8, 0)}, false},
-		"the past at hand":                     {Counter{Window: weekAt(9), Partial: true, Past: some(8, -1)}, false},
+		"the present window at hand":           {Counter{Window: weekAt(9), Partial: true, Past: some(8, 0)}, true},
+		"the past at hand":                     {Counter{Window: weekAt(9), Partial: true, Past: some(8, -1)}, true},
 		"all at hand":                          {Counter{Window: weekAt(9), Past: some(8, 7)}, false},
 		"no repair needed":                     {Counter{Window: thisWeek, Partial: true}, false},
 		"a new window, no repair needed":       {Counter{Window: weekAt(-1), Partial: true}, false},

@@ -25,7 +25,7 @@ const maxTries = 24
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
 	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
-	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes. Zero: DefaultHorizon. It may be raised at any time; after it is lowered, ids may be forgotten up to one new horizon early, once
+	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes. Zero: DefaultHorizon. Changed, it holds for what is charged from then on: for one new horizon after it was raised, ids older than the former one are not known; after it was lowered, ids may be forgotten up to one new horizon early, once
 	LetThrough bool             // Preflight answers "allowed, unchecked" where the store fails. Deduct never does
 }
 

@@ -60,13 +60,16 @@ func returned(counters map[string]Counter, taken []ChargedWindow) ([]Step, error
 			s = &Step{Limit: t.Limit, From: counter.Window, To: counter.Window, Carried: counter.Carried, Max: anyCount(0)}
 			steps[t.Limit] = s
 		}
+		if t.Start.After(counter.Window.Start) && counter.turnedBack() {
+			continue // what was counted there was thrown away
+		}
 		if !t.Start.Before(counter.Window.Start) {
 			s.Add -= t.Units
 			continue
 		}
 		total, known := totalOf(counter.Past, t.Start)
 		if !known {
-			if counter.lacks(t.Start) {
+			if counter.Partial {
 				return nil, errNeedHistory
 			}
 			continue
@@ -107,6 +110,9 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 		hold := v.State.Holds[id]
 		if !hold.expired(v.Now) || len(c.Records)-kept == atOnce || only != "" && id != only {
 			continue
+		}
+		if len(c.Records) > kept && len(taken)+len(hold.Windows) > 2*atOnce {
+			continue // each window that has closed takes a part of the expression too
 		}
 		taken = append(taken, hold.Windows...)
 		for _, use := range hold.Grants {

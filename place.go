@@ -50,7 +50,7 @@ func place(l Limit, v View, skipClosed bool) (standing, error) {
 		}
 	case stored.Window.Start.After(now.Add(ClockTolerance)) && !skipClosed:
 		// A wrong clock opened a window of the future. What was charged there, and in windows closed since the present one, was charged now.
-		if stored.lacks(s.window.Start) {
+		if stored.Partial {
 			return s, errNeedHistory
 		}
 		// What the present window could carry over is not known any more, and what that of the future could is no second allowance.

@@ -215,25 +215,23 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 			e.absent(path("Holds", r.ID))
 		case r.Was.Kind == headroom.KindHold:
 			more--
-			e.equal(path("Holds", r.ID), stored(*r.Was, seen.stay[r.ID]))
+			e.equal(path("Holds", r.ID), str(r.Was.String()))
 			if r.Is == nil || r.Is.Kind != headroom.KindHold {
 				e.remove(path("Holds", r.ID))
 			}
 		default:
 			o.buildWas(e, c, r, seen)
 		}
-		// What took the place of a remembered record stays for as long as it is remembered, by way of a hold too: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
-		stays := seen.stay[r.ID] || r.Was != nil && r.Was.Kind != headroom.KindHold
 		switch {
 		case r.Is == nil:
 		case r.Is.Kind == headroom.KindHold && w.holds != nil:
-			w.holds[r.ID] = stored(*r.Is, stays)
+			w.holds[r.ID] = str(r.Is.String())
 		case r.Is.Kind == headroom.KindHold:
-			e.set(path("Holds", r.ID), stored(*r.Is, stays))
+			e.set(path("Holds", r.ID), str(r.Is.String()))
 		case w.young != nil:
-			w.young[name] = stored(*r.Is, stays)
+			w.young[name] = remembered(r)
 		default:
-			e.set(path("Ops", name), stored(*r.Is, stays))
+			e.set(path("Ops", name), remembered(r))
 		}
 	}
 	if more > 0 && seen.formatted {
@@ -242,10 +240,10 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 	return w
 }
 
-// stored is what stands in the item for a record.
-func stored(r headroom.Record, stays bool) types.AttributeValue {
-	text := r.String()
-	if stays {
+// remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
+func remembered(r headroom.RecordStep) types.AttributeValue {
+	text := r.Is.String()
+	if r.Was != nil && (r.Was.Kind != headroom.KindHold || r.Was.Held != 0) {
 		text += staysMark
 	}
 	return str(text)
@@ -261,7 +259,7 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 	youngText, inYoung := seen.ops[name]
 	_, inLedger := seen.fromLedger[name]
 	switch {
-	case inLedger && !inYoung && !inOld:
+	case inLedger && !inOld && !inYoung:
 		// It is there under the quotaGen that was seen. What the item gets of it goes before.
 		e.absent(young)
 		e.absent(old)
@@ -320,7 +318,8 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	foreign := o.foreign(meter, step, seen)
 	switch {
 	case step.From.IsZero() && names.window != "":
-		e.absent(e.name(names.window))
+		window := e.name(names.window)
+		e.require("(attribute_not_exists(" + window + ") OR " + window + " = " + e.value(str("")) + ")")
 	case step.From.IsZero() || foreign:
 		e.absent(span)
 	case turned:

@@ -43,7 +43,7 @@ const (
 	unknownPast = "?"
 	staysPast   = "!"
 	morePast    = "more"
-	staysMark   = " ~" // ends the text of a record that does not move to the ledger, and of a hold that will not
+	staysMark   = " ~" // ends the text of a record that does not move to the ledger
 )
 
 // field returns the name of an attribute that a meter has once.
@@ -101,7 +101,6 @@ type item struct {
 	state       headroom.State
 	formatted   bool              // Headroom has written this meter before
 	ops, before map[string]string // charges by idName
-	stay        map[string]bool   // holds, by id, whose record is not to move to the ledger later
 	gen         int64
 	spilt       time.Time
 	turned      map[string]turn   // counters whose window another writer turned
@@ -137,7 +136,7 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
 	it.gen = r.natural(o.field(key.Meter, "Gen"))
-	it.state.Holds, it.stay = r.holds(o.field(key.Meter, "Holds"))
+	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
 	it.state.Grants = r.grants(o.field(key.Meter, "Grants"))
 	o.whole(&r, it)
 

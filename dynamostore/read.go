@@ -91,18 +91,16 @@ func (r *reader) charges(name string) map[string]string {
 	return charges
 }
 
-// holds reads holds, and which of them end in staysMark.
-func (r *reader) holds(name string) (holds map[string]headroom.Record, stay map[string]bool) {
-	holds, stay = map[string]headroom.Record{}, map[string]bool{}
+func (r *reader) holds(name string) map[string]headroom.Record {
+	holds := map[string]headroom.Record{}
 	for id, text := range r.charges(name) {
-		stay[id] = strings.HasSuffix(text, staysMark)
-		hold, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+		hold, err := headroom.ParseRecord(text)
 		if err != nil || hold.Kind != headroom.KindHold {
 			r.bad(name, "holds something that is no hold")
 		}
 		holds[id] = hold
 	}
-	return holds, stay
+	return holds
 }
 
 func (r *reader) grants(name string) map[string]headroom.Grant {
