@@ -105,7 +105,7 @@ func ExampleEngine_Usage() {
 		}
 		now = now.AddDate(0, 0, 7)
 	}
-	u, err := engine.Usage(ctx, headroom.Key{Subject: "mira", Meter: "slots"}, time.Time{})
+	u, err := engine.Usage(ctx, headroom.UsageRequest{Subject: "mira", Meter: "slots"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
+	_ "github.com/lumcast/headroom/embedded" // whose change runs the test again
 )
 
 // TestTheReadmesProgramRuns builds the Go program in README.md, and runs it twice: it prints what README.md says, and charges once.

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/lumcast/headroom"
 )
@@ -66,7 +67,8 @@ var _ headroom.Store = (*Store)(nil)
 
 // Open connects with the SDK's own configuration: credentials, profile, region and retries come from its usual chain.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	var load []func(*config.LoadOptions) error
+	// The SDK would write to stderr what its errors say too.
+	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if opts.Region != "" {
 		load = append(load, config.WithRegion(opts.Region))
 	}

@@ -285,7 +285,7 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 					r.fails(d, err, fault.read, unavailable)
 				}
 				r.wire.reset(fault.meddle)
-				_, err = r.engine.Usage(r.Context(), headroom.Key{Subject: "u", Meter: "slots"}, tuesday)
+				_, err = r.engine.Usage(r.Context(), headroom.UsageRequest{Subject: "u", Meter: "slots", Now: tuesday})
 				r.fails(headroom.Decision{}, err, fault.read, "")
 
 				r.wire.reset(nil)

@@ -309,7 +309,7 @@ func (r *rig) used(subject string) int64 {
 
 func (r *rig) limits(subject string) []headroom.LimitUsage {
 	r.Helper()
-	u, err := r.engine.Usage(r.Context(), headroom.Key{Subject: subject, Meter: "slots"}, time.Time{})
+	u, err := r.engine.Usage(r.Context(), headroom.UsageRequest{Subject: subject, Meter: "slots"})
 	if err != nil {
 		r.Fatalf("usage: %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -408,7 +407,7 @@ func TestMetersOfASubjectShareItsItem(t *testing.T) {
 			if d := deduct(m, "job-0", int64(i+1)); !d.Replay || d.Used != int64(i+1) {
 				t.Fatalf("%q: %+v", m, d)
 			}
-			u, err := r.engine.Usage(t.Context(), headroom.Key{Subject: "u", Meter: m}, time.Time{})
+			u, err := r.engine.Usage(t.Context(), headroom.UsageRequest{Subject: "u", Meter: m})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -249,7 +249,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%v", err)
 			}
 		}
-		it.full()
+		it.toMove(50)
 		c := headroom.Change{Key: it.key, Records: []headroom.RecordStep{{ID: "new", Is: &headroom.Record{Kind: headroom.KindDeduct}}}, Epoch: it.state.Epoch, Rotate: now}
 		for limit, counter := range it.state.Counters {
 			if counter.Count < 0 {

@@ -35,10 +35,13 @@ const (
 
 	unitBytes   = 1024 // a write is paid by
 	itemBytes   = 960  // past this size of Headroom's attributes ids move, so that a write stays at one unit
+	stepBytes   = 256  // if they have not moved by the time that the item has grown by so much more, somebody tries again
 	idBytes     = 384  // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
 	pastMost    = 8    // past this number of totals the oldest move,
 	pastKept    = 4    // and this many stay
+	pastBytes   = 16   // that a total takes
 	rowsAtOnce  = 25   // as many as one BatchWriteItem takes
+	idsAtMost   = 75   // that move at once if many have gathered: an expression has at most 4 KB
 	batchTries  = 5
 	passedSlack = 24 * time.Hour
 )
@@ -174,9 +177,9 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 
 	var e expression
 	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
-	rows := s.opts.moveTotals(&e, it, expires)
-	if it.full() && len(rows) < rowsAtOnce {
-		rows = append(rows, s.opts.moveIDs(&e, it, expires, rowsAtOnce-len(rows))...)
+	rows := s.opts.moveTotals(&e, it, expires, c)
+	if most := it.toMove(grown(c)) - len(rows); most > 0 {
+		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)
 	}
 	if len(rows) == 0 {
 		return
@@ -191,15 +194,16 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	}
 }
 
-// moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become.
-func (o Options) moveTotals(e *expression, it item, expires time.Time) (rows []types.WriteRequest) {
-	for limit, counter := range it.state.Counters {
+// moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become. Who opens a window does it, so that not all do at once.
+func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroom.Change) (rows []types.WriteRequest) {
+	for _, step := range c.Steps {
+		limit, counter := step.Limit, it.state.Counters[step.Limit]
 		past := it.past[limit]
 		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
 			return past.stays[start] || !past.totals[start].Start.Before(counter.Window.Start)
 		})
 		move := starts[:max(0, min(len(starts)-pastKept, rowsAtOnce-len(rows)))]
-		if len(starts) <= pastMost || len(move) == 0 {
+		if len(starts) <= pastMost || len(move) == 0 || !step.Opens && len(starts) <= 2*pastMost {
 			continue
 		}
 		names := o.counter(it.key.Meter, limit)
@@ -265,13 +269,52 @@ func (s *Store) remove(ctx context.Context, key headroom.Key, e *expression) err
 	return err
 }
 
-// full reports whether ids are to move.
-func (it item) full() bool {
+// toMove returns how many ids are to move, at most, by the writer whose change has made the item grow by so many bytes: none unless that made it full.
+// If all who find it full moved ids, many at once would each pay for copying the same ones.
+func (it item) toMove(grown int) int {
 	most := itemBytes
 	for most-(it.size-it.idsSize) < idBytes {
 		most += unitBytes
 	}
-	return it.size > most && it.idsSize > 0
+	// marks counts how many a size has passed of those at which somebody is to move ids: most, the end of the unit, and each step from there.
+	marks := func(size int) int {
+		switch end := most + unitBytes - itemBytes; {
+		case size <= most:
+			return 0
+		case size <= end:
+			return 1
+		default:
+			return 2 + (size-end-1)/stepBytes
+		}
+	}
+	switch {
+	case it.idsSize == 0 || marks(it.size) == marks(it.size-grown):
+		return 0
+	case it.idsSize > 2*unitBytes:
+		return idsAtMost
+	}
+	return rowsAtOnce
+}
+
+// grown is about how many bytes a change adds to an item, and rather more than fewer.
+func grown(c headroom.Change) (bytes int) {
+	for _, r := range c.Records {
+		if r.Is == nil {
+			continue
+		}
+		bytes += len(r.Is.String()) + len(staysMark) + 1
+		if r.Is.Kind == headroom.KindHold {
+			bytes += len(r.ID)
+		} else {
+			bytes += len(idName(r.ID))
+		}
+	}
+	for _, step := range c.Steps {
+		if step.Opens {
+			bytes += pastBytes
+		}
+	}
+	return bytes
 }
 
 // forgetFolded deletes the ledger's rows of totals that the change took back into the count.

@@ -100,13 +100,86 @@ func TestASettlementWhileIdsMoveHappensOnce(t *testing.T) {
 	})
 }
 
+// TestACopyThatComesLateBringsNothingBack: case 6. The copy of a release is on its way to the ledger for so long that another writer has meanwhile held, settled and moved ids: the organisation is charged once.
+func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		within := func(by *rig, replay bool) {
+			t.Helper()
+			j, err := by.engine.DeductWithin(t.Context(), "u", request("user", "begun", 20))
+			if err != nil || !j.Allowed || j.Organisation.Replay != replay {
+				t.Errorf("within: %+v, %v", j, err)
+			}
+		}
+		if d, err := r.engine.Hold(t.Context(), request("u", "begun", 20), time.Hour); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if d, err := r.engine.Release(t.Context(), request("u", "begun", 20)); err != nil {
+			t.Fatal(d, err)
+		}
+		other, late := r.another(), false
+		r.wire.reset(func(x *exchange) (*http.Response, error) {
+			if x.op == "BatchWriteItem" && !late {
+				late = true
+				within(other, false)
+				other.fillMore("u", 2*inItem)
+			}
+			return x.pass()
+		})
+		for i := 0; !late; i++ {
+			if i == 2*inItem {
+				t.Fatal("no id has moved")
+			}
+			if d, err := r.deduct("u", fmt.Sprintf("full-%05d", i), 1); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		r.wire.reset(nil)
+		used := r.used("u")
+		for _, by := range []*rig{r, other, r.another()} {
+			within(by, true)
+			if got := by.used("u"); got != used {
+				t.Fatalf("%d used, want %d", got, used)
+			}
+		}
+		if r.used("user") != 20 {
+			t.Errorf("the user has used %d", r.used("user"))
+		}
+	})
+}
+
+// TestAChargeFromTheLedgerIsRefundedInParts: rule 10. What came back from the ledger into the item is found there, though the ledger still has what it was before.
+func TestAChargeFromTheLedgerIsRefundedInParts(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		r.admit("u", "charge", 20, 20)
+		r.fillMore("u", 2*inItem)
+		if len(r.ledger()) < inItem {
+			t.Fatal("the ids have not moved")
+		}
+		used := r.used("u")
+		for i, by := range []*rig{r, r, r.another(), r} {
+			used -= 5
+			d, err := by.engine.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "charge", ID: fmt.Sprint("refund ", i), Units: 5})
+			if err != nil || d.Cost != 5 || d.Used != used || d.Replay {
+				t.Fatalf("refund %d: %+v, %v", i, d, err)
+			}
+		}
+		stillKnown(r, "charge", used)
+	})
+}
+
 // stillKnown moves ids until that of an operation is in the ledger, and expects that nothing else was charged or came back meanwhile, and that the operation cannot be charged anew.
 func stillKnown(r *rig, operation string, used int64) {
 	r.Helper()
 	if got := r.used("u"); got != used {
 		r.Fatalf("%d used, want %d", got, used)
 	}
-	r.fillMore("u", 2*inItem)
+	for i := range 2 * inItem {
+		if d, err := r.deduct("u", fmt.Sprint("yet more ", i), 1); err != nil || !d.Allowed {
+			r.Fatal(d, err)
+		}
+	}
 	if got := r.used("u"); got != used+2*inItem {
 		r.Fatalf("%d used, want %d", got, used+2*inItem)
 	}

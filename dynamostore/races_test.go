@@ -106,16 +106,16 @@ func TestTwoWhoMoveIDsAtOnce(t *testing.T) {
 			first.admit("u", fmt.Sprintf("full-%05d", i), 1, int64(i+1))
 		}
 		first.put(before)
-		used := first.count("u")
 
-		// Each of two makes the item full, and stops before it copies the ids that it has seen.
+		// Each of two makes the item full, or fuller by the step at which somebody else is to move the ids, and stops before it copies those that it has seen.
 		type mover struct {
 			*rig
+			last      string // its id that made the item full
 			full, run chan struct{}
-			done      chan error
+			done      chan struct{}
 		}
-		start := func(id string) mover {
-			m := mover{first.another(), make(chan struct{}), make(chan struct{}), make(chan error, 1)}
+		start := func(prefix string) *mover {
+			m := &mover{first.another(), "", make(chan struct{}), make(chan struct{}), make(chan struct{})}
 			m.wire.reset(func(x *exchange) (*http.Response, error) {
 				if x.op == "BatchWriteItem" {
 					close(m.full)
@@ -124,36 +124,47 @@ func TestTwoWhoMoveIDsAtOnce(t *testing.T) {
 				return x.pass()
 			})
 			go func() {
-				_, err := m.deduct("u", id, 1)
-				m.done <- err
+				defer close(m.done)
+				for i := range 40 {
+					m.last = fmt.Sprint(prefix, i)
+					if _, err := m.deduct("u", m.last, 1); err != nil {
+						t.Error(err)
+					}
+					select {
+					case <-m.full:
+						return
+					default:
+					}
+				}
+				t.Error("the ids do not move")
+				close(m.full)
 			}()
 			<-m.full
 			return m
 		}
-		finish := func(m mover) {
+		finish := func(m *mover) {
 			close(m.run)
-			if err := <-m.done; err != nil {
-				t.Error(err)
-			}
+			<-m.done
 		}
-		early := start("a-early")
-		late := start("a-late") // has seen its own id, which the early one has not
+		early := start("a-early-")
+		late := start("a-late-") // has seen ids of its own, which the early one has not
+		used := first.count("u")
 		finish(early)
 		first.has("u", "quotaGen", n(1))
-		if _, there := first.item("u")["quotaOps"].(*types.AttributeValueMemberM).Value["a-late"]; !there {
+		if _, there := first.item("u")["quotaOps"].(*types.AttributeValueMemberM).Value[late.last]; !there {
 			t.Fatal("an id was removed that was not copied")
 		}
 
 		// A third knows how far the moving has come, does not find the late id in the ledger, and is about to charge it. Now the late one goes on.
 		third := first.another()
-		third.admit("u", "third", 1, used+3)
+		third.admit("u", "third", 1, used+1)
 		third.wire.reset(func(x *exchange) (*http.Response, error) {
 			if x.op == "UpdateItem" && x.n == 2 {
 				finish(late)
 			}
 			return x.pass()
 		})
-		third.replay("u", "a-late", 1, used+3)
+		third.replay("u", late.last, 1, used+1)
 		if sent := third.wire.requests(); sent[0] != "GetItem" {
 			t.Fatalf("sent %q: the ledger was not looked at first", sent)
 		}

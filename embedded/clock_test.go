@@ -45,7 +45,7 @@ func TestOneBadClockPoisonsNobody(t *testing.T) {
 	if status, err := s.Clock(t.Context()); err != nil || !status.Trusted || !status.HighWater.Equal(clock.now) {
 		t.Errorf("%+v, %v", status, err)
 	}
-	u, err := e.Usage(t.Context(), slots("ann"), time.Time{})
+	u, err := e.Usage(t.Context(), headroom.UsageRequest{Subject: "ann", Meter: "slots"})
 	if err != nil || u.Limits[0].Used != 195 || u.Limits[0].Window.Key != "2026-W23" {
 		t.Errorf("%+v, %v", u, err)
 	}
@@ -63,7 +63,7 @@ func TestOneBadClockPoisonsNobody(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.operation, d, c.want)
 		}
 	}
-	u, err = e.Usage(t.Context(), slots("ann"), time.Time{})
+	u, err = e.Usage(t.Context(), headroom.UsageRequest{Subject: "ann", Meter: "slots"})
 	if err != nil || len(u.Limits[0].History) != 1 || u.Limits[0].History[0].Units != 7 {
 		t.Errorf("%+v, %v", u, err)
 	}

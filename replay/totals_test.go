@@ -161,7 +161,7 @@ func (l usageLog) stored(t *testing.T, engine *headroom.Engine) totals {
 		if got[subject] != nil {
 			continue
 		}
-		u, err := engine.Usage(t.Context(), headroom.Key{Subject: subject, Meter: "slots"}, l.end(t))
+		u, err := engine.Usage(t.Context(), headroom.UsageRequest{Subject: subject, Meter: "slots", Now: l.end(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

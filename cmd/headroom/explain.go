@@ -57,7 +57,7 @@ A refusal is not stored, so this explains the present: what would be decided now
 	}
 	meterFlag(cmd, &request.Meter)
 	cmd.Flags().StringVar(&cost, "cost", "", "explain what would become of this cost")
-	cmd.Flags().StringVar(&request.Plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
+	planFlag(cmd, &request.Plan)
 	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
 	return cmd
 }
@@ -87,7 +87,7 @@ func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Confi
 	if x.decision, err = e.Preflight(ctx, r); err != nil {
 		return x, err
 	}
-	if x.usage, err = e.Usage(ctx, headroom.Key{Subject: r.Subject, Meter: r.Meter}, r.Now); err != nil {
+	if x.usage, err = e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}); err != nil {
 		return x, err
 	}
 	if !asked {
@@ -245,7 +245,7 @@ type jsonAgain struct {
 }
 
 type jsonExplained struct {
-	jsonLimit
+	jsonAsked
 	Period string `json:"period"`
 	Turns  string `json:"turns"` // the window's end by the clock of the limit's zone
 }
@@ -267,7 +267,7 @@ func (x *explanation) json() jsonExplanation {
 	}
 	for _, l := range d.Limits {
 		p := x.periods[l.Name]
-		j.Limits = append(j.Limits, jsonExplained{jsonLimit: limitJSON(l), Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339)})
+		j.Limits = append(j.Limits, jsonExplained{jsonAsked: jsonAsked{limitJSON(l), l.Over}, Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339)})
 	}
 	return j
 }

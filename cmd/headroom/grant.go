@@ -42,7 +42,7 @@ The plan's own units go first, then those of the grant that expires first. The e
 					if err != nil || lasts.Duration == 0 {
 						return given, err
 					}
-					u, err := e.Usage(ctx, headroom.Key{Subject: r.Subject, Meter: r.Meter}, r.Now)
+					u, err := e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Now: r.Now})
 					if given.expires = u.Grants[id].Expires; given.expires.IsZero() {
 						given.note = "the grant has expired since"
 					}

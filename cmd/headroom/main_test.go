@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,6 +160,29 @@ func TestAnInterruptStopsCleanly(t *testing.T) {
 	}
 	if out := stdout.String(); !strings.HasPrefix(out, `{"rows":`) || !strings.Contains(out, `{"error":{"code":"interrupted","message":"interrupted`) {
 		t.Errorf("stdout %q", out)
+	}
+}
+
+// TestNoCredentialsIsOneLine holds that nothing but the error reaches stderr where there are no credentials: the SDK has a line of its own for it.
+func TestNoCredentialsIsOneLine(t *testing.T) {
+	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(metadata.Close)
+	cmd := exec.CommandContext(t.Context(), "headroom", "usage", "alice", "--store", "dynamodb:quota?region=local&endpoint="+metadata.URL)
+	none := t.TempDir()
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "AWS_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL, "AWS_CONFIG_FILE="+filepath.Join(none, "config"), "AWS_SHARED_CREDENTIALS_FILE="+filepath.Join(none, "credentials"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != statusError {
+		t.Errorf("ended by %v, want exit status 2", err)
+	}
+	if out := stderr.String(); !strings.HasPrefix(out, "headroom: ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "credentials") {
+		t.Errorf("stderr %q", out)
 	}
 }
 

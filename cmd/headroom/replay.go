@@ -41,7 +41,7 @@ The rows of a subject are charged in the order of the file, those of different s
 
 Exit status: 0 if the whole file was read, whatever was refused; 2 if not, or if the store fails for good. The summary of what was done comes in both cases, and after an interrupt.`,
 		Example: `  headroom replay usage.csv.gz --store memory:
-  headroom replay usage.csv --limit 500 --store embedded:/tmp/trial
+  headroom replay usage.csv --limit 500 --store embedded:trial
   zcat usage-*.csv.gz | headroom replay - --json --store memory:`,
 		Args: arguments("FILE.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -22,7 +23,7 @@ With --jobs the pipeline's table of jobs is created too, in the same region.`,
   headroom tables create --store 'dynamodb:quota?endpoint=http://127.0.0.1:8000&region=local'
   headroom tables create --store 'dynamodb:users?region=eu-central-1' --jobs jobs`,
 		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			n, err := a.storeName()
 			if err != nil {
 				return err
@@ -38,6 +39,7 @@ With --jobs the pipeline's table of jobs is created too, in the same region.`,
 			if err != nil {
 				return err
 			}
+			defer func() { err = errors.Join(err, store.Close()) }()
 			if err := store.CreateTables(cmd.Context()); err != nil {
 				return err
 			}
