@@ -315,7 +315,7 @@ func (m *model) check(s *stack) {
 		}
 	}
 	for user := range asked {
-		u, err := s.engine.Usage(context.Background(), headroom.Key{Subject: user, Meter: "slots"}, later)
+		u, err := s.engine.Usage(context.Background(), headroom.UsageRequest{Subject: user, Meter: "slots", Now: later})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -255,7 +255,7 @@ func (w *world) wantUsed(user string, used, held int64) {
 
 func (w *world) used(user string) (used, held int64) {
 	w.t.Helper()
-	u, err := w.engine.Usage(context.Background(), headroom.Key{Subject: user, Meter: "slots"}, w.clock)
+	u, err := w.engine.Usage(context.Background(), headroom.UsageRequest{Subject: user, Meter: "slots", Now: w.clock})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func (a *app) printRun(ctx context.Context, l *localRun, engine *headroom.Engine
 	}
 	fmt.Fprintln(a.stdout)
 	for _, user := range slices.Sorted(maps.Keys(users)) {
-		u, err := engine.Usage(ctx, headroom.Key{Subject: user, Meter: "slots"}, now)
+		u, err := engine.Usage(ctx, headroom.UsageRequest{Subject: user, Meter: "slots", Now: now})
 		if err != nil {
 			return err
 		}
