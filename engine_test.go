@@ -10,47 +10,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/memstore"
-	"github.com/lumcast/headroom/storetest"
 )
-
-// elsewhere is a store that keeps all but the latest two totals where only a query for history finds them.
-type elsewhere struct{ headroom.Store }
-
-func (s elsewhere) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	v, err := s.Store.Load(ctx, q)
-	if !q.History {
-		v = atHand(v)
-	}
-	return v, err
-}
-
-func (s elsewhere) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	v, done, err := s.Store.Commit(ctx, c)
-	return atHand(v), done, err
-}
-
-func atHand(v headroom.View) headroom.View {
-	counters := map[string]headroom.Counter{}
-	for name, c := range v.State.Counters {
-		if len(c.Past) > 2 {
-			c.Past, c.Partial = c.Past[:2], true
-		}
-		counters[name] = c
-	}
-	v.State.Counters = counters
-	return v
-}
-
-// TestStoresMayKeepHistoryElsewhere holds that the engine asks for the totals that a decision needs, and for no more.
-func TestStoresMayKeepHistoryElsewhere(t *testing.T) {
-	harness := storetest.Harness{
-		Open: func(_ testing.TB, clock func() time.Time) headroom.Store { return elsewhere{memstore.New(clock)} },
-
-		Checks: 30,
-	}
-	storetest.Run(t, harness)
-	t.Run("model", func(t *testing.T) { storetest.Model(t, harness) })
-}
 
 // crowded is a store in which others are always faster.
 type crowded struct{ headroom.Store }

@@ -250,6 +250,9 @@ func TestCost(t *testing.T) {
 		a.cost("a replay of an id in the ledger", func() { a.replay("u", ids.id(1), 1, 1001) })
 		a.cost("a refusal with ids in the ledger", func() { a.expect("u", "large", 4_999, headroom.ReasonOverLimit, false, 1001) })
 		a.cost("a preflight that names an id, with ids in the ledger", func() { a.preflights("u", "not yet known") })
+		for i := int64(1002); a.cost("", func() { a.admit("u", fmt.Sprint("then-", i), 1, i) }).moved == 0; i++ {
+			// Until ids have moved, so that the next does not move any.
+		}
 		a.at(monday)
 		a.cost("the first deduction of a week, with ids in the ledger", func() { a.admit("u", "first", 1, 1) })
 	}
