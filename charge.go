@@ -161,7 +161,22 @@ func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
 	if clear, ok := k.turn(v, standings, c); ok {
 		return clear, nil
 	}
+	c.keepOpen(standings)
 	return verdict{change: &c, decision: Decision{Cost: r.Cost, Plan: plan.name, Reason: why}}, nil
+}
+
+// keepOpen guards that no window closes before c that carries over what is left: a hold that lives longer, or is settled, was left out of that if it had expired by then.
+func (c *Change) keepOpen(standings []standing) {
+	if !slices.ContainsFunc(c.Records, func(r RecordStep) bool { return r.Was != nil && r.Was.Kind == KindHold && r.Is != nil }) {
+		return
+	}
+	for _, s := range standings {
+		changes := slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Limit == s.limit.Name })
+		if s.limit.CarryOver > 0 && !s.stored.Window.IsZero() && !changes {
+			c.Steps = append(c.Steps, Step{Limit: s.limit.Name, From: s.stored.Window, To: s.stored.Window, Carried: s.stored.Carried, Max: anyCount(0)})
+		}
+	}
+	slices.SortFunc(c.Steps, func(a, b Step) int { return cmp.Compare(a.Limit, b.Limit) })
 }
 
 // addWindow adds a charge to those of a record: in the same window, or in one after it.
