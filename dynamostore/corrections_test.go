@@ -161,3 +161,40 @@ func TestARefundGivesNothingToAWeekThatTheSeedTurnedBackTo(t *testing.T) {
 		r.has("u", "quotaCount", n(40))
 	})
 }
+
+// TestCorrectedTotalsDoNotPileUp: a total that was corrected stays in the item, and leaves it when it is no longer shown.
+func TestCorrectedTotalsDoNotPileUp(t *testing.T) {
+	hour, err := headroom.ParsePeriod("hour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "hour", Period: hour, Units: 200}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dynoxide, under(c))
+	for i := range 80 {
+		id := fmt.Sprint("job-", i)
+		r.at(tuesday.Add(time.Duration(i)*time.Hour + 55*time.Minute))
+		r.holds("u", id, 20, time.Hour)
+		r.at(tuesday.Add(time.Duration(i)*time.Hour + 65*time.Minute))
+		if _, err := r.deduct("u", fmt.Sprint("next-", i), 1); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := r.engine.Settle(t.Context(), request("u", id, 12)); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if keys := r.item("u")["quotaPast:hour"].(*types.AttributeValueMemberM).Value; len(keys) > 2*(headroom.HistoryWindows+10) {
+		t.Errorf("%d keys of totals", len(keys))
+	}
+	history := r.limits("u")[0].History
+	if len(history) != headroom.HistoryWindows {
+		t.Errorf("%d totals", len(history))
+	}
+	for _, total := range history {
+		if total.Units != 13 {
+			t.Errorf("%s: %d units, want 13", total.Window.Key, total.Units)
+		}
+	}
+}

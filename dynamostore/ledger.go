@@ -181,7 +181,7 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	if most := it.toMove(grown(c)) - len(rows); most > 0 {
 		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)
 	}
-	if len(rows) == 0 {
+	if len(e.removes) == 0 {
 		return
 	}
 	err := s.write(ctx, rows)
@@ -199,9 +199,13 @@ func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroo
 	for _, step := range c.Steps {
 		limit, counter := step.Limit, it.state.Counters[step.Limit]
 		past := it.past[limit]
+		o.forgetTotals(e, it.key.Meter, limit, past)
 		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
 			return past.stays[start] || !past.totals[start].Start.Before(counter.Window.Start)
 		})
+		if len(past.totals) > headroom.HistoryWindows+pastMost {
+			continue // once those are gone
+		}
 		move := starts[:max(0, min(len(starts)-pastKept, rowsAtOnce-len(rows)))]
 		if len(starts) <= pastMost || len(move) == 0 || !step.Opens && len(starts) <= 2*pastMost {
 			continue
@@ -228,6 +232,22 @@ func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroo
 		e.set(more, num(past.moved+1))
 	}
 	return rows
+}
+
+// forgetTotals takes totals out of an item that lie so far back that none of them is shown any more. They are there only because they were corrected.
+func (o Options) forgetTotals(e *expression, meter, limit string, p past) {
+	starts := slices.Sorted(maps.Keys(p.totals))
+	if len(starts) <= headroom.HistoryWindows+pastMost {
+		return
+	}
+	for _, start := range starts[:len(starts)-headroom.HistoryWindows] {
+		at := strconv.FormatInt(start, 10)
+		for _, key := range []string{at, unknownPast + at, staysPast + at} {
+			if p.attrs[key] != nil {
+				e.remove(e.name(o.counter(meter, limit).past, key))
+			}
+		}
+	}
 }
 
 // moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since stays.
