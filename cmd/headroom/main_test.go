@@ -43,6 +43,7 @@ func TestScriptsOnDynamoDB(t *testing.T) {
 				e.Setenv("ENDPOINT", endpoint)
 				e.Setenv("STORE", "dynamodb:cli?region=local&endpoint="+endpoint)
 				e.Setenv("HOLDS", "dynamodb:holds?region=local&endpoint="+endpoint)
+				e.Setenv("USERS", "dynamodb:users?region=local&endpoint="+endpoint)
 				e.Setenv("OTHER", "dynamodb:other?region=local&ledger=other.ledger&endpoint="+endpoint)
 				return home(e)
 			}
