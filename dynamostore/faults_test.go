@@ -261,7 +261,7 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 		{"throttled", say(400, "ThrottlingException"), headroom.ErrThrottled, headroom.ErrThrottled, "throttles", false, false},
 		{"first lost, then throttled", firstLost(say(400, "ThrottlingException")), headroom.ErrOutcomeUnknown, headroom.ErrThrottled, again, true, true},
 		{"first lost, then refused", firstLost((*exchange).refuse), headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, true, true},
-		{"first lost, then a conflict", firstLost(say(400, "TransactionConflictException")), headroom.ErrOutcomeUnknown, headroom.ErrContended, again, true, true},
+		{"first lost, then a conflict", firstLost(say(400, "TransactionConflictException")), headroom.ErrOutcomeUnknown, nil, again, true, true},
 		{"no rights", say(400, "AccessDeniedException"), headroom.ErrRejected, headroom.ErrRejected, "GetItem and UpdateItem", false, false},
 		{"no table", say(400, "ResourceNotFoundException"), headroom.ErrRejected, headroom.ErrRejected, "headroom tables create", false, false},
 		{"unknown keys", say(400, "UnrecognizedClientException"), headroom.ErrRejected, headroom.ErrRejected, "credentials", false, false},
@@ -276,6 +276,9 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 				r.fails(d, err, fault.write, fault.message)
 
 				for _, again := range []bool{false, true} { // a mix begins anew
+					if fault.read == nil {
+						break // no read meets it
+					}
 					r.wire.reset(fault.meddle)
 					request := headroom.Request{Subject: "u", Meter: "slots", Cost: 1}
 					if again {
@@ -284,9 +287,10 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 					d, err = r.engine.Preflight(r.Context(), request)
 					r.fails(d, err, fault.read, unavailable)
 				}
-				r.wire.reset(fault.meddle)
-				_, err = r.engine.Usage(r.Context(), headroom.UsageRequest{Subject: "u", Meter: "slots", Now: tuesday})
-				r.fails(headroom.Decision{}, err, fault.read, "")
+				if r.wire.reset(fault.meddle); fault.read != nil {
+					_, err = r.engine.Usage(r.Context(), headroom.UsageRequest{Subject: "u", Meter: "slots", Now: tuesday})
+					r.fails(headroom.Decision{}, err, fault.read, "")
+				}
 
 				r.wire.reset(nil)
 				r.expect("u", "job", 5, headroom.ReasonAdmitted, fault.charge, 12)
@@ -389,7 +393,7 @@ func TestADeadlineInMidRequest(t *testing.T) {
 
 // TestATransactionOnTheItem: case 7. A plain write that meets a transaction of the application's own is sent again, since the SDK does not.
 func TestATransactionOnTheItem(t *testing.T) {
-	for _, times := range []int{1, 2, 6} {
+	for _, times := range []int{1, 5} {
 		fromEach(t, nil, func(r *rig, begin func() string, used int64) {
 			subject := begin()
 			conflicts := 0
