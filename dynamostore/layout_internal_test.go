@@ -269,3 +269,43 @@ func FuzzDecode(f *testing.F) {
 		o.build(c, it).into(&in)
 	})
 }
+
+// TestAMoveOfManyIsAnExpressionThatDynamoDBTakes: an expression has at most 4 KB and an update 300 operators ("Service, account, and table quotas" in the developer guide), which engines for tests need not hold to.
+func TestAMoveOfManyIsAnExpressionThatDynamoDBTakes(t *testing.T) {
+	o := defaults(t)
+	week := headroom.ISOWeek(time.Date(2031, 5, 27, 0, 0, 0, 0, time.UTC))
+	it := item{key: headroom.Key{Subject: "u", Meter: "slots"}, ops: map[string]string{}, past: map[string]past{}}
+	it.state.Counters = map[string]headroom.Counter{}
+	for i := range 1000 {
+		it.ops[idName(fmt.Sprintf("a rather long id %d", i))] = "d30@week:1779667200"
+	}
+	it.idsSize = 50_000
+	it.size = 50_000
+	c := headroom.Change{Key: it.key}
+	for _, limit := range []string{"week", "day", "hour"} {
+		p := past{attrs: map[string]types.AttributeValue{}, totals: map[int64]headroom.Total{}}
+		for i := range 60 {
+			start := week.Start.AddDate(0, 0, -7*i-7)
+			p.totals[start.Unix()] = headroom.Total{Start: start, Units: 1}
+			p.attrs[unix(start)], p.attrs[unknownPast+unix(start)] = num(1), &types.AttributeValueMemberBOOL{Value: true}
+		}
+		it.past[limit], it.state.Counters[limit] = p, headroom.Counter{Window: week}
+		c.Steps = append(c.Steps, headroom.Step{Limit: limit, From: week, To: week})
+	}
+	var e expression
+	rows := o.moveTotals(&e, it, week.End, c)
+	rows = append(rows, o.moveIDs(&e, it, week.End, it.toMove(50_000)-len(rows))...)
+	var in dynamodb.UpdateItemInput
+	e.into(&in)
+	if len(rows) != idsAtMost {
+		t.Errorf("%d rows, want %d", len(rows), idsAtMost)
+	}
+	for _, expression := range []string{*in.UpdateExpression, *in.ConditionExpression} {
+		if len(expression) > 4096 {
+			t.Errorf("an expression has %d bytes", len(expression))
+		}
+	}
+	if operators := 2 * len(e.conditions); operators > 300 {
+		t.Errorf("a condition has %d operators", operators)
+	}
+}
