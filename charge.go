@@ -45,7 +45,11 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
 	}
 	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
-	return k.charge(v, r, Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}, was, r.Cost)
+	is := Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}
+	if was != nil {
+		is.Held = was.Cost // taken again: a store may still have what was remembered before
+	}
+	return k.charge(v, r, is, was, r.Cost)
 }
 
 // settle decides the charge of the true cost of a held operation.
@@ -90,12 +94,8 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	if err != nil {
 		return verdict{}, err
 	}
-	if r.SkipClosed {
-		for _, s := range standings {
-			if s.stored.Window.Start.After(v.Now) {
-				return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
-			}
-		}
+	if r.SkipClosed && slices.ContainsFunc(standings, func(s standing) bool { return s.stored.Window.Start.After(v.Now) }) {
+		return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
 	}
 	from := allocate(standings, v, units)
 	if is.Recorded = !from.fits; is.Recorded && r.Over != OverRecord {
@@ -160,7 +160,22 @@ func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
 	if clear, ok := k.turn(v, standings, c); ok {
 		return clear, nil
 	}
+	c.keepOpen(standings)
 	return verdict{change: &c, decision: Decision{Cost: r.Cost, Plan: plan.name, Reason: why}}, nil
+}
+
+// keepOpen guards that no window closes before c that carries over what is left: a hold that lives longer, or is settled, was left out of that if it had expired by then.
+func (c *Change) keepOpen(standings []standing) {
+	if !slices.ContainsFunc(c.Records, func(r RecordStep) bool { return r.Was != nil && r.Was.Kind == KindHold && r.Is != nil }) {
+		return
+	}
+	for _, s := range standings {
+		changes := slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Limit == s.limit.Name })
+		if s.limit.CarryOver > 0 && !s.stored.Window.IsZero() && !changes {
+			c.Steps = append(c.Steps, Step{Limit: s.limit.Name, From: s.stored.Window, To: s.stored.Window, Carried: s.stored.Carried, Max: anyCount(0)})
+		}
+	}
+	slices.SortFunc(c.Steps, func(a, b Step) int { return cmp.Compare(a.Limit, b.Limit) })
 }
 
 // addWindow adds a charge to those of a record: in the same window, or in one after it.

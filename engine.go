@@ -19,13 +19,13 @@ const (
 	MaxOperation = 256
 )
 
-// maxTries bounds how often a decision is made anew because others wrote in between. A try fails only when a window turns, a plan changes or ids move, never because another writer added to the count.
+// maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count, unless grants or carried units are to be split.
 const maxTries = 24
 
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
 	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
-	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes. Zero: DefaultHorizon. It may be raised at any time; after it is lowered, ids may be forgotten up to one new horizon early, once
+	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes. Zero: DefaultHorizon. Changed, it holds for what is charged from then on: for one new horizon after it was raised, ids older than the former one are not known; after it was lowered, ids may be forgotten up to one new horizon early, once
 	LetThrough bool             // Preflight answers "allowed, unchecked" where the store fails. Deduct never does
 }
 
@@ -123,7 +123,7 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 // Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
 // A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend. r.Over is not looked at: nothing is held past a limit.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
-	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
+	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
 	// No guess: a hold ends by the store's time, not by what the host's clock shows.
@@ -149,7 +149,7 @@ func (e *Engine) Release(ctx context.Context, r Request) (Decision, error) {
 
 // Extend makes a live hold last from now on as long as lasts. r.Cost is not looked at.
 func (e *Engine) Extend(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
-	if err := cmp.Or(e.validate(r, true), checkLasts(lasts)); err != nil {
+	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
 	return e.run(ctx, nil, query(r), e.rules.extend(r, lasts))
@@ -179,17 +179,30 @@ func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) 
 // GrantRequest asks that a subject gets units beside those of its plan.
 type GrantRequest struct {
 	Subject, Meter string
-	ID             string    // granted at most once. It must not be the id of anything else
-	Units          int64     // at least 1
-	Expires        time.Time // when what is left of it is gone, in whole seconds
-	Now            time.Time // as in Request
+	ID             string // granted at most once. It must not be the id of anything else
+	Units          int64  // at least 1
+
+	// When what is left of it is gone, in whole seconds: one of the two is given.
+	// A repeat with Lasts keeps the expiry of the first. It is known for as long as the grant lives and its id is remembered: whoever may ask again after the horizon gives Expires, which then is over.
+	Expires time.Time
+	Lasts   time.Duration // from now on, at least a second
+
+	Now time.Time // as in Request
 }
 
 // Grant adds units, once for each r.ID. They are drawn on when those of the plan are used up, the grant that expires first before any other; the end of a window never moves for them.
 func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
-	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.ID, Cost: r.Units, Now: r.Now, Began: r.Expires}
-	if err := e.validate(of, true); err != nil {
+	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.ID, Cost: r.Units, Now: r.Now}
+	if err := cmp.Or(e.validate(of, true), checkTime(r.Expires)); err != nil {
 		return Decision{}, err
+	}
+	if r.Expires.IsZero() == (r.Lasts == 0) {
+		return Decision{}, invalid("grant %q: want either when it expires or how long it lasts", r.ID)
+	}
+	if r.Expires.IsZero() {
+		if err := checkLasts("grant", r.Lasts); err != nil {
+			return Decision{}, err
+		}
 	}
 	if r.Units < 1 {
 		return Decision{}, invalid("grant %q of %d units: want at least 1", r.ID, r.Units)
@@ -314,18 +327,24 @@ func (e *Engine) validate(r Request, operation bool) error {
 	if r.Over > OverRecord {
 		return invalid("unknown policy %d", r.Over)
 	}
-	for _, t := range []time.Time{r.Now, r.Began} {
-		if y := t.UTC().Year(); y < 1 || y > 9999 {
-			return invalid("time %s: want a year from 1 to 9999", t)
-		}
+	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
+		return err
 	}
 	_, err := e.rules.catalog.resolve(r.Plan, "")
 	return err
 }
 
-func checkLasts(d time.Duration) error {
+// checkTime reports a time that not every format can hold.
+func checkTime(t time.Time) error {
+	if y := t.UTC().Year(); y < 1 || y > 9999 {
+		return invalid("time %s: want a year from 1 to 9999", t)
+	}
+	return nil
+}
+
+func checkLasts(what string, d time.Duration) error {
 	if d < time.Second {
-		return invalid("a hold of %s: want at least a second", d)
+		return invalid("a %s of %s: want at least a second", what, d)
 	}
 	return nil
 }

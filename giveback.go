@@ -60,13 +60,16 @@ func returned(counters map[string]Counter, taken []ChargedWindow) ([]Step, error
 			s = &Step{Limit: t.Limit, From: counter.Window, To: counter.Window, Carried: counter.Carried, Max: anyCount(0)}
 			steps[t.Limit] = s
 		}
+		if t.Start.After(counter.Window.Start) && counter.turnedBack() {
+			continue // what was counted there was thrown away
+		}
 		if !t.Start.Before(counter.Window.Start) {
 			s.Add -= t.Units
 			continue
 		}
 		total, known := totalOf(counter.Past, t.Start)
 		if !known {
-			if counter.lacks(t.Start) {
+			if counter.Partial {
 				return nil, errNeedHistory
 			}
 			continue
@@ -107,6 +110,9 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 		hold := v.State.Holds[id]
 		if !hold.expired(v.Now) || len(c.Records)-kept == atOnce || only != "" && id != only {
 			continue
+		}
+		if len(c.Records) > kept && len(taken)+len(hold.Windows) > 2*atOnce {
+			continue // each window that has closed takes a part of the expression too
 		}
 		taken = append(taken, hold.Windows...)
 		for _, use := range hold.Grants {
@@ -273,13 +279,23 @@ func (k rules) refund(r RefundRequest) intent {
 // grant decides that a subject gets units beside those of its plan.
 func (k rules) grant(r GrantRequest) intent {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Cost: r.Units, Now: r.Now}
-	granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 	return func(v View) (verdict, error) {
+		granted := Record{Kind: KindGrant, Cost: r.Units, Expires: r.Expires.UTC().Truncate(time.Second)}
 		have, ok := v.Records[r.ID]
 		old, there := v.State.Grants[r.ID]
 		if !ok && there && old.live(v.Now) {
 			// The grant outlives what is remembered of its id.
 			have, ok = Record{Kind: KindGrant, Cost: old.Units, Expires: old.Expires}, true
+		}
+		switch {
+		case r.Lasts == 0:
+		case ok && have.Kind == KindGrant:
+			granted.Expires = have.Expires
+		default:
+			granted.Expires = until(v.Now, r.Lasts)
+			if err := checkTime(granted.Expires); err != nil {
+				return verdict{}, err
+			}
 		}
 		switch {
 		case ok && have.String() != granted.String():

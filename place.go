@@ -50,7 +50,7 @@ func place(l Limit, v View, skipClosed bool) (standing, error) {
 		}
 	case stored.Window.Start.After(now.Add(ClockTolerance)) && !skipClosed:
 		// A wrong clock opened a window of the future. What was charged there, and in windows closed since the present one, was charged now.
-		if stored.lacks(s.window.Start) {
+		if stored.Partial {
 			return s, errNeedHistory
 		}
 		// What the present window could carry over is not known any more, and what that of the future could is no second allowance.
@@ -203,9 +203,6 @@ func (s standing) obstructed(own int64) bool {
 		return ok && s.count-s.dead < t && t-own <= s.count
 	})
 }
-
-// maxPercent is the greatest threshold.
-const maxPercent = 1000
 
 // threshold is the least count that reaches percent of an allowance, at least 1. There is none if no count can.
 func threshold(allowance int64, percent int) (int64, bool) {

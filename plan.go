@@ -11,6 +11,9 @@ import (
 // Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
 const Unlimited = 1<<63 - 1
 
+// MaxThreshold is the greatest percent of a limit that a threshold may be.
+const MaxThreshold = 1000
+
 // Mode says what a limit does to what goes past it.
 type Mode byte
 
@@ -34,7 +37,7 @@ type Limit struct {
 	// CarryOver is how many units that were left of a window at its end the next one may use beside its own, those carried into it included. Zero: none. At most 52 times Units counts.
 	// What a hold held then was not left, whatever became of it; nor is anything carried into a window that a wrong clock closed too early and that was brought back.
 	CarryOver  int64
-	Thresholds []int // percents of the limit, rising, 1 to 1000: a decision says which of them it crossed. Empty: none
+	Thresholds []int // percents of the limit, rising, 1 to MaxThreshold: a decision says which of them it crossed. Empty: none
 }
 
 // Plan is a named set of limits.
@@ -55,7 +58,7 @@ type Catalog struct {
 // Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
 // Two plans that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
-	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: maps.Clone(prices), counters: map[string][]Limit{}}
+	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}}
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
@@ -80,7 +83,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 				return nil, err
 			}
 		}
-		c.plans[p.Name] = Plan{Name: p.Name, Limits: slices.Clone(p.Limits)}
+		c.plans[p.Name] = p.clone()
 	}
 	if _, ok := c.plans[fallback]; !ok {
 		return nil, invalid("the default plan %q is not among the plans", fallback)
@@ -89,6 +92,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 		if err := p.validate(meter); err != nil {
 			return nil, err
 		}
+		c.prices[meter] = p.clone()
 	}
 	return c, nil
 }
@@ -120,7 +124,11 @@ func Lumcast() *Catalog {
 
 // Plans returns all plans, sorted by name.
 func (c *Catalog) Plans() []Plan {
-	return slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	plans := slices.SortedFunc(maps.Values(c.plans), func(a, b Plan) int { return strings.Compare(a.Name, b.Name) })
+	for i := range plans {
+		plans[i] = plans[i].clone()
+	}
+	return plans
 }
 
 // Default returns the name of the plan of a subject that has no other.
@@ -132,14 +140,13 @@ func (c *Catalog) Prices(meter string) (Prices, error) {
 	if !ok {
 		return Prices{}, invalid("meter %q has no price list", meter)
 	}
-	return p, nil
+	return p.clone(), nil
 }
 
 // WithUnits returns the catalog with every limit of the meter set to units in every plan: what a trial run of another limit needs.
 func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	plans := c.Plans()
 	for i := range plans {
-		plans[i].Limits = slices.Clone(plans[i].Limits)
 		for j := range plans[i].Limits {
 			if plans[i].Limits[j].Meter == meter {
 				plans[i].Limits[j].Units = units
@@ -203,6 +210,11 @@ func (c *Catalog) counts(name string) bool {
 	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
 }
 
+func (p Plan) clone() Plan {
+	p.Limits = slices.Clone(p.Limits)
+	return p
+}
+
 func (l Limit) validate(plan string) error {
 	if err := checkName("meter", l.Meter); err != nil {
 		return err
@@ -217,8 +229,8 @@ func (l Limit) validate(plan string) error {
 		return invalid("limit %q of plan %q: unknown mode %d", l.Name, plan, l.Mode)
 	}
 	for i, percent := range l.Thresholds {
-		if percent < 1 || percent > maxPercent || i > 0 && percent <= l.Thresholds[i-1] {
-			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, maxPercent)
+		if percent < 1 || percent > MaxThreshold || i > 0 && percent <= l.Thresholds[i-1] {
+			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, MaxThreshold)
 		}
 	}
 	return nil

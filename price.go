@@ -10,18 +10,21 @@ import (
 
 // Prices turns a class of work and its quantity into a cost: the rate of the class times the number of steps begun.
 type Prices struct {
-	Step  int64            // quantity that one rate buys, at least 1: 60 for seconds charged by the minute
+	Step  int64            // quantity that one rate buys, from 1 to 2^53: 60 for seconds charged by the minute
 	Rates map[string]int64 // units a step, by class; none is negative
 }
 
 // maxQuantity is the greatest quantity for which a float64 still tells neighbouring whole numbers apart.
 const maxQuantity = 1 << 53
 
-// Cost returns rate x ceil(quantity / step) in units. It is an ErrInvalid if the class is unknown, the quantity is negative, not a number or above 2^53, or the product is beyond int64.
+// Cost returns rate x ceil(quantity / step) in units. It is an ErrInvalid if the class is unknown, the quantity is negative, not a number or above 2^53, the product is beyond int64, or p is no valid price list.
 func (p Prices) Cost(class string, quantity float64) (int64, error) {
 	rate, ok := p.Rates[class]
 	if !ok {
 		return 0, invalid("unknown class %q: the price list has %s", class, strings.Join(slices.Sorted(maps.Keys(p.Rates)), ", "))
+	}
+	if p.Step < 1 || p.Step > maxQuantity || rate < 0 { // a list that no catalog has checked
+		return 0, invalid("class %q at rate %d for each %d: want a rate of at least 0 and a step from 1 to 2^53", class, rate, p.Step)
 	}
 	if !(quantity >= 0 && quantity <= maxQuantity) { // written so that NaN fails
 		return 0, invalid("quantity %v: want a number from 0 to 2^53", quantity)
@@ -39,9 +42,14 @@ func (p Prices) Cost(class string, quantity float64) (int64, error) {
 	return int64(lo), nil
 }
 
+func (p Prices) clone() Prices {
+	p.Rates = maps.Clone(p.Rates)
+	return p
+}
+
 func (p Prices) validate(meter string) error {
-	if p.Step < 1 {
-		return invalid("prices of meter %q: step %d: want at least 1", meter, p.Step)
+	if p.Step < 1 || p.Step > maxQuantity {
+		return invalid("prices of meter %q: step %d: want 1 to 2^53", meter, p.Step)
 	}
 	for class, rate := range p.Rates {
 		if class == "" || rate < 0 {

@@ -170,7 +170,7 @@ func (p *recordParser) part(s string) {
 		percent, start, _ := strings.Cut(rest, ":")
 		n := p.units(percent)
 		p.r.Crossed = append(p.r.Crossed, Crossing{Limit: limit, Percent: int(n), Start: p.time(start)})
-		p.ok = p.ok && plainName(limit) && n > 0 && n <= maxPercent
+		p.ok = p.ok && plainName(limit) && n > 0 && n <= MaxThreshold
 	default:
 		p.ok = false
 	}

@@ -34,14 +34,13 @@ type Counter struct {
 	Carried int64 // units that the window before left over and that this one may use beside its own
 	// Past holds totals of closed windows, the latest first, at most HistoryWindows. They include what holds of those windows still hold.
 	Past []Total
-	// Partial says that totals older than those in Past may be kept elsewhere: Store.Load brings them when Query.History asks.
+	// Partial says that other totals may be kept elsewhere: Store.Load brings them when Query.History asks. They need not all be older than those in Past, where a corrected total may stay.
 	Partial bool
 }
 
-// lacks reports whether a total of the window that starts at start may be kept elsewhere than in Past.
-func (c Counter) lacks(start time.Time) bool {
-	oldest := len(c.Past) - 1
-	return c.Partial && (oldest < 0 || c.Past[oldest].Start.After(start))
+// turnedBack reports whether a writer that keeps no history went back to the window: what counted in windows after it is in no count.
+func (c Counter) turnedBack() bool {
+	return slices.ContainsFunc(c.Past, func(t Total) bool { return t.Unknown && t.Start.Equal(c.Window.Start) })
 }
 
 // Total is what was charged in a closed window.

@@ -70,7 +70,7 @@ type RecordStep struct {
 	Is  *Record // what is remembered after; nil: nothing
 }
 
-// GrantStep is what a Change does to one grant.
+// GrantStep is what a Change does to one grant. At most MaxGrants are there at a time, which is a guard too.
 type GrantStep struct {
 	ID  string
 	Was *Grant // guard: the grant is this; nil: there is none
@@ -94,6 +94,15 @@ type Step struct {
 	Past []Total
 }
 
+// IDs returns the ids of which c changes what is remembered.
+func (c Change) IDs() []string {
+	ids := make([]string, len(c.Records))
+	for i, r := range c.Records {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
 // Holds reports whether the guard of c holds for v, whose Records are those of the ids in c.
 func (c Change) Holds(v View) bool {
 	if v.State.Plan != c.Plan && !(c.PlanOrNone && v.State.Plan == "") || !v.State.Epoch.Equal(c.Epoch) {
@@ -107,13 +116,15 @@ func (c Change) Holds(v View) bool {
 		}
 		holds += r.holds()
 	}
+	grants := len(v.State.Grants)
 	for _, g := range c.Grants {
 		have, there := v.State.Grants[g.ID]
 		if there != (g.Was != nil) || there && !have.same(*g.Was) {
 			return false
 		}
+		grants += g.grants()
 	}
-	return (holds <= MaxHolds || holds <= len(v.State.Holds)) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
+	return (holds <= MaxHolds || holds <= len(v.State.Holds)) && (grants <= MaxGrants || grants <= len(v.State.Grants)) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
 }
 
 // holds is by how many the step changes the number of holds.
@@ -122,6 +133,17 @@ func (r RecordStep) holds() (n int) {
 		n++
 	}
 	if r.Was != nil && r.Was.Kind == KindHold {
+		n--
+	}
+	return n
+}
+
+// grants is by how many the step changes the number of grants.
+func (g GrantStep) grants() (n int) {
+	if g.Is != nil {
+		n++
+	}
+	if g.Was != nil {
 		n--
 	}
 	return n

@@ -28,28 +28,33 @@ type WindowTotal struct {
 	Unknown bool // a writer that does not keep history closed the window
 }
 
-// Usage reads what a subject has used of a meter. now takes the place of every clock unless it is zero. A subject that nobody has seen has used nothing.
-func (e *Engine) Usage(ctx context.Context, key Key, now time.Time) (Usage, error) {
-	if err := checkText("subject", key.Subject, MaxSubject); err != nil {
+// UsageRequest asks what a subject has used of a meter.
+type UsageRequest struct {
+	Subject, Meter string
+	Plan           string    // as in Request
+	Now            time.Time // as in Request
+}
+
+// Usage reads what a subject has used of a meter. A subject that nobody has seen has used nothing.
+func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
+	of := Request{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}
+	if err := e.validate(of, false); err != nil {
 		return Usage{}, err
 	}
-	if err := e.checkMeter(key.Meter); err != nil {
-		return Usage{}, err
-	}
-	v, err := e.store.Load(ctx, Query{Key: key, Now: now, History: true})
+	v, err := e.store.Load(ctx, Query{Key: of.key(), Now: r.Now, History: true})
 	if err != nil {
 		return Usage{}, err
 	}
-	return e.rules.usage(v, key)
+	return e.rules.usage(v, of)
 }
 
 // usage shows v as a charge at its time would find it.
-func (k rules) usage(v View, key Key) (Usage, error) {
-	plan, standings, err := k.look(v, Request{Subject: key.Subject, Meter: key.Meter})
+func (k rules) usage(v View, r Request) (Usage, error) {
+	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}}
+	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}}
 	for _, id := range liveGrants(v) {
 		u.Grants[id] = v.grant(id)
 	}

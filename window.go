@@ -1,3 +1,9 @@
+// Package headroom decides whether a subject may spend units of a metered thing in the present calendar window, and records what was spent: exactly once and never past the limit, whoever else is writing.
+//
+// An Engine joins a Store (packages embedded, dynamostore and memstore) with a Catalog of plans and prices. Preflight looks before the work, Deduct charges after it; Hold reserves before and Settle charges after.
+//
+// The path of a request is the order of the files: window.go, period.go and zone.go cut time; price.go and plan.go hold the configuration; state.go and record.go are what a store keeps; place.go, decide.go, charge.go and
+// giveback.go decide, without side effects; store.go is the contract of a store; engine.go joins them, within.go joins two subjects; usage.go shows.
 package headroom
 
 import (
@@ -60,7 +66,7 @@ func ISOWeek(t time.Time) Window { return Period{}.At(t) }
 // ParseISOWeek returns the week in UTC that a key of the form "2026-W22" names.
 func ParseISOWeek(key string) (Window, error) {
 	var year, week int
-	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil {
+	if n, err := fmt.Sscanf(key, "%4d-W%2d", &year, &week); n == 2 && err == nil && year > 0 {
 		// 4 January always lies in week 1.
 		w := ISOWeek(time.Date(year, time.January, 4+7*(week-1), 0, 0, 0, 0, time.UTC))
 		if w.Key == key {

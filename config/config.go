@@ -136,7 +136,8 @@ func (r *reading) allPlans(n ast.Node) error {
 }
 
 func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
-	l := headroom.Limit{Name: "week", Thresholds: slices.Clone(defaultThresholds)}
+	// What a limit leaves out is as in the only one of the built-in plan.
+	l := headroom.Lumcast().Plans()[0].Limits[0]
 	err := r.keys(n, map[string]func(ast.Node) error{
 		"meter": func(n ast.Node) (err error) { l.Meter, err = r.text(n); return err },
 		"name":  func(n ast.Node) (err error) { l.Name, err = r.text(n); return err },
@@ -157,12 +158,6 @@ func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
 	}, "meter", "units")
 	return l, err
 }
-
-// defaultThresholds are those of a limit that names none, as in headroom.Lumcast.
-var defaultThresholds = []int{80, 100}
-
-// maxThreshold is the greatest percent that a limit may name.
-const maxThreshold = 1000
 
 func (r *reading) mode(n ast.Node) (headroom.Mode, error) {
 	name, err := r.text(n)
@@ -185,8 +180,8 @@ func (r *reading) thresholds(n ast.Node) ([]int, error) {
 		switch {
 		case err != nil:
 			return err
-		case percent > maxThreshold:
-			return r.fault(n, "%d: want at most %d percent", percent, maxThreshold)
+		case percent > headroom.MaxThreshold:
+			return r.fault(n, "%d: want at most %d percent", percent, headroom.MaxThreshold)
 		case len(percents) > 0 && int(percent) <= percents[len(percents)-1]:
 			return r.fault(n, "%d after %d: want rising percents", percent, percents[len(percents)-1])
 		}

@@ -181,3 +181,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheExampleIsRight(t *testing.T) {
+	c, err := config.Load("../examples/headroom.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Catalog.Default() != "free" || len(c.Catalog.Plans()) != 3 || c.Horizon != headroom.DefaultHorizon || c.DynamoDB.Window != "quotaWeek" {
+		t.Errorf("default %q, plans %v, horizon %s, %+v", c.Catalog.Default(), c.Catalog.Plans(), c.Horizon, c.DynamoDB)
+	}
+}

@@ -3,6 +3,8 @@ package dynamostore
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -13,30 +15,23 @@ import (
 // formTries bounds how often a write is built anew because the item has another form than it was built for, while the guard of the change itself holds.
 const formTries = 12
 
-// Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger. What else is true the failed condition tells, and the write is built again for the item as it is.
+// Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger unless it is remembered that there are.
+// What else is true the failed condition tells, and the write is built again for the item as it is.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
-	for range formTries {
-		e := s.opts.build(c, seen)
-		attrs, now, err := s.update(ctx, c.Key.Subject, e)
-		if err == nil {
-			after, err := s.opts.decode(attrs, c.Key)
-			if err != nil {
-				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the item was written but does not read")
-			}
-			s.tidy(ctx, after, now, c)
-			v, err := after.view("", orNow(c.Now, now))
-			return v, true, err
-		}
-		if seen, now, err = s.found(ctx, c, now, err); err != nil {
+	if g, ok := s.moved.recall(c.Key, c.Epoch); ok {
+		seen.under(g)
+		if err := s.lookUp(ctx, &seen, c.IDs(), true); err != nil {
 			return headroom.View{}, false, err
 		}
-		v, err := seen.view(c.Operation, orNow(c.Now, now))
-		if err != nil || !c.Holds(v) {
+		if slices.ContainsFunc(c.Records, func(r headroom.RecordStep) bool { return r.Was == nil && seen.fromLedger[idName(r.ID)] != "" }) {
+			v, err := s.replayed(ctx, c, seen)
 			return v, false, err
 		}
-		if seen.needsAdopting() {
-			if err := s.adopt(ctx, &seen, c.Rotate); err != nil {
+	}
+	for try := range formTries {
+		if s.opts.needsAdopting(c, seen) {
+			if err := s.adopt(ctx, c, seen); err != nil {
 				return headroom.View{}, false, err
 			}
 			// The item now has the label that the change was to give it.
@@ -45,34 +40,87 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			}
 			seen.formatted, seen.turned = true, nil
 		}
+		e := s.opts.build(c, seen)
+		attrs, got, err := s.update(ctx, c.Key.Subject, e)
+		if err == nil {
+			after, err := s.opts.decode(attrs, c.Key, got.now)
+			switch {
+			case err == nil:
+				s.moved.learn(after)
+				s.tidy(ctx, after, got.now, c)
+			case !s.opts.counted(c, attrs):
+				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the change was written, but a count that it changed does not read")
+			default:
+				// Nothing that the write depends on is wrong, or it would not have been made.
+				s.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
+			}
+			v, err := after.view(c.IDs(), orNow(c.Now, got.now))
+			return v, true, err
+		}
+		var failed *types.ConditionalCheckFailedException
+		if !errors.As(err, &failed) {
+			return headroom.View{}, false, err
+		}
+		var now time.Time
+		if seen, now, err = s.found(ctx, c, seen, got.now, failed, try); err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
+		v, err := seen.view(c.IDs(), orNow(c.Now, now))
+		if err != nil {
+			return headroom.View{}, false, got.doubtful(err)
+		}
+		if !c.Holds(v) {
+			return v, false, nil
+		}
 	}
 	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
 }
 
-// found returns the item that a failed condition was checked against, with what the ledger adds to it. now is the time of the answer that failed.
-func (s *Store) found(ctx context.Context, c headroom.Change, now time.Time, failed error) (item, time.Time, error) {
-	var condition *types.ConditionalCheckFailedException
-	if !errors.As(failed, &condition) {
-		return item{}, now, failed
+// counted reports whether the counts that c adds to read.
+func (o Options) counted(c headroom.Change, attrs map[string]types.AttributeValue) bool {
+	return !slices.ContainsFunc(c.Steps, func(step headroom.Step) bool {
+		_, ok := integer(attrs[o.counter(c.Key.Meter, step.Limit).count])
+		return !ok
+	})
+}
+
+// replayed returns the view of an id that the ledger has.
+func (s *Store) replayed(ctx context.Context, c headroom.Change, seen item) (headroom.View, error) {
+	it, now, err := s.get(ctx, c.Key, true)
+	if err != nil {
+		return headroom.View{}, err
 	}
-	var it item
-	var err error
-	if condition.Item != nil {
-		s.sendsOld.Store(true)
+	it.knows(seen)
+	if err := s.complete(ctx, &it, c.IDs(), false, true); err != nil {
+		return headroom.View{}, err
 	}
-	if s.sendsOld.Load() {
-		it, err = s.opts.decode(condition.Item, c.Key)
-	} else {
+	return it.view(c.IDs(), orNow(c.Now, now))
+}
+
+// found returns the item that a failed condition was checked against, with what the ledger adds to it, and the time. engines is the time of the answer that says so, seen what was known before it.
+func (s *Store) found(ctx context.Context, c headroom.Change, seen item, engines time.Time, failed *types.ConditionalCheckFailedException, try int) (it item, now time.Time, err error) {
+	now = engines
+	if failed.Item != nil {
+		s.sendsOld.CompareAndSwap(oldUnknown, oldSent)
+	}
+	switch {
+	case failed.Item != nil || s.sendsOld.Load() == oldSent && try == 0:
+		it, err = s.opts.decode(failed.Item, c.Key, now)
+	default:
+		// Where there is no item a second write does not fail.
+		s.sendsOld.CompareAndSwap(oldSent, oldMissed)
 		it, now, err = s.get(ctx, c.Key, true)
 	}
 	if err != nil {
 		return it, now, err
 	}
-	folds := false
+	s.moved.learn(it)
+	it.knows(seen)
+	old := false
 	for _, step := range c.Steps {
-		folds = folds || len(step.Fold) > 0
+		old = old || len(step.Fold)+len(step.Past) > 0
 	}
-	return it, now, s.complete(ctx, &it, c.Operation, folds, true)
+	return it, now, s.complete(ctx, &it, c.IDs(), old, true)
 }
 
 // build writes c for an item in the form of seen.
@@ -80,33 +128,44 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	var e expression
 	meter := c.Key.Meter
 	field := func(name string) string { return e.name(o.field(meter, name)) }
-	id, charge := idName(c.Operation), str(c.Charge.String())
-
 	plan := e.name(o.Names.Plan)
-	if c.PlanOrNone {
-		e.require("(" + plan + " = " + e.value(str(c.Plan)) + " OR attribute_not_exists(" + plan + ") OR " + plan + " = " + e.value(str("")) + ")")
-	} else {
+	none := func() string {
+		return "(attribute_not_exists(" + plan + ") OR " + plan + " = " + e.value(str("")) + ")"
+	}
+	switch {
+	case c.Plan == "":
+		e.require(none())
+	case c.PlanOrNone:
+		e.require("(" + plan + " = " + e.value(str(c.Plan)) + " OR " + none() + ")")
+	default:
 		e.equal(plan, str(c.Plan))
 	}
-
-	young := o.field(meter, "Ops")
 	if seen.formatted {
 		e.equal(field("Format"), num(format))
 		e.equal(field("Epoch"), num(c.Epoch.Unix()))
 		e.equal(field("Gen"), num(seen.gen))
-		e.absent(e.name(young, id))
-		e.absent(e.name(o.field(meter, "OpsBefore"), id))
+		if seen.gen != 0 {
+			e.equal(field("Spilt"), num(seen.spilt.Unix()))
+		}
+		// An id is not known to be absent from what is no map.
+		e.isMap(field("Ops"))
+		e.isMap(field("OpsBefore"))
+		e.isMap(field("Holds"))
 	} else {
 		e.absent(field("Format"))
+		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
 		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
 	}
-	switch {
-	case c.Rotate.IsZero():
-		e.set(e.name(young, id), charge)
-	default:
-		e.set(field("Ops"), &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{id: charge}})
+	maps := o.buildRecords(&e, c, seen)
+	o.buildGrants(&e, c, maps.grants)
+	if !seen.formatted {
+		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
+		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})
+	}
+	if maps.young != nil {
+		e.set(field("Ops"), &types.AttributeValueMemberM{Value: maps.young})
 		e.set(field("Epoch"), num(c.Rotate.Unix()))
 		if seen.formatted {
 			e.setTo(field("OpsBefore"), field("Ops"))
@@ -121,52 +180,243 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	for _, step := range c.Steps {
 		o.buildStep(&e, meter, step, seen)
 	}
+	if seen.formatted {
+		e.set(field("Format"), num(format)) // an update of nothing is an error
+	}
 	return &e
+}
+
+// whole are maps of the item that a change writes as a whole, because a map and its child cannot be set in one expression; nil where it writes children only.
+type whole struct {
+	young, holds, grants map[string]types.AttributeValue
+}
+
+// buildRecords writes what the change does to records. A hold stands in a map of its own, by its full id, and what is there goes before what else is remembered of the id.
+func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole {
+	path := func(field, key string) string { return e.name(o.field(c.Key.Meter, field), key) }
+	var w whole
+	if !seen.formatted {
+		w.holds, w.grants = map[string]types.AttributeValue{}, map[string]types.AttributeValue{}
+	}
+	if !c.Rotate.IsZero() || !seen.formatted {
+		w.young = map[string]types.AttributeValue{}
+	}
+	more := 0
+	for _, r := range c.Records {
+		name := idName(r.ID)
+		if r.Is != nil && r.Is.Kind == headroom.KindHold {
+			more++
+		}
+		switch {
+		case r.Was == nil && !seen.formatted:
+		case r.Was == nil:
+			e.absent(path("Ops", name))
+			e.absent(path("OpsBefore", name))
+			e.absent(path("Holds", r.ID))
+		case r.Was.Kind == headroom.KindHold:
+			more--
+			e.equal(path("Holds", r.ID), str(r.Was.String()))
+			if r.Is == nil || r.Is.Kind != headroom.KindHold {
+				e.remove(path("Holds", r.ID))
+			}
+		default:
+			o.buildWas(e, c, r, seen)
+		}
+		switch {
+		case r.Is == nil:
+		case r.Is.Kind == headroom.KindHold && w.holds != nil:
+			w.holds[r.ID] = str(r.Is.String())
+		case r.Is.Kind == headroom.KindHold:
+			e.set(path("Holds", r.ID), str(r.Is.String()))
+		case w.young != nil:
+			w.young[name] = remembered(r)
+		default:
+			e.set(path("Ops", name), remembered(r))
+		}
+	}
+	if more > 0 && seen.formatted {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Holds")) + ") <= " + e.value(num(int64(headroom.MaxHolds-more))))
+	}
+	return w
+}
+
+// remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
+func remembered(r headroom.RecordStep) types.AttributeValue {
+	text := r.Is.String()
+	if r.Was != nil && (r.Was.Kind != headroom.KindHold || r.Was.Held != 0) {
+		text += staysMark
+	}
+	return str(text)
+}
+
+// buildWas guards that a record is what the change takes it for, and takes it from where it does not belong after it.
+func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordStep, seen item) {
+	name := idName(r.ID)
+	young := e.name(o.field(c.Key.Meter, "Ops"), name)
+	old := e.name(o.field(c.Key.Meter, "OpsBefore"), name)
+	stays := r.Is != nil && r.Is.Kind != headroom.KindHold
+	oldText, inOld := seen.before[name]
+	youngText, inYoung := seen.ops[name]
+	_, inLedger := seen.fromLedger[name]
+	switch {
+	case inLedger && !inOld && !inYoung:
+		// It is there under the quotaGen that was seen. What the item gets of it goes before.
+		e.absent(young)
+		e.absent(old)
+	case inOld && !inYoung:
+		e.absent(young)
+		e.equal(old, str(oldText))
+		if c.Rotate.IsZero() {
+			e.remove(old)
+		}
+	case inYoung:
+		e.equal(young, str(youngText))
+		if c.Rotate.IsZero() && !stays {
+			e.remove(young)
+		}
+	default: // as it stands most often
+		e.equal(young, str(r.Was.String()))
+		if c.Rotate.IsZero() && !stays {
+			e.remove(young)
+		}
+	}
+}
+
+// buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
+func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]types.AttributeValue) {
+	more := 0
+	for _, g := range c.Grants {
+		at := e.name(o.field(c.Key.Meter, "Grants"), g.ID)
+		if g.Is != nil {
+			more++
+		}
+		switch {
+		case g.Was != nil:
+			more--
+			e.equal(at, str(grantText(*g.Was)))
+		case whole == nil:
+			e.absent(at)
+		}
+		switch {
+		case g.Is == nil:
+			e.remove(at)
+		case whole != nil:
+			whole[g.ID] = str(grantText(*g.Is))
+		default:
+			e.set(at, str(grantText(*g.Is)))
+		}
+	}
+	if more > 0 && whole == nil {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
+	}
 }
 
 func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen item) {
 	names := o.counter(meter, step.Limit)
-	count, span := e.name(names.count), e.name(names.span)
+	count, span, past := e.name(names.count), e.name(names.span), names.past
+	turn, turned := seen.turned[step.Limit]
+	foreign := o.foreign(meter, step, seen)
 	switch {
-	case !step.From.IsZero():
-		e.equal(span, str(spanText(step.From)))
-		if names.window != "" {
-			e.equal(e.name(names.window), str(step.From.Key))
-		}
-	case names.window != "":
-		e.absent(e.name(names.window))
-	default:
+	case step.From.IsZero() && names.window != "":
+		window := e.name(names.window)
+		e.require("(attribute_not_exists(" + window + ") OR " + window + " = " + e.value(str("")) + ")")
+	case step.From.IsZero() || foreign:
 		e.absent(span)
-	}
-	if step.Opens() {
-		e.set(count, num(step.Add))
-		past := e.name(names.past)
-		if step.From.IsZero() {
-			e.setTo(past, "if_not_exists("+past+", "+e.value(&types.AttributeValueMemberM{})+")")
-		} else {
-			// A total that is marked as unknown stays so.
-			closed := e.name(names.past, unix(step.From.Start))
-			e.setTo(closed, "if_not_exists("+closed+", "+count+")")
+	case turned:
+		e.equal(span, str(spanText(turn.known)))
+		for _, start := range turn.lost {
+			e.set(e.name(past, unknownPast+unix(start)), &types.AttributeValueMemberBOOL{Value: true})
 		}
-	} else {
-		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
+	default:
+		e.equal(span, str(spanText(step.From)))
+	}
+	if !step.From.IsZero() && names.window != "" {
+		e.equal(e.name(names.window), str(step.From.Key))
+	}
+	switch {
+	case step.From.IsZero():
+		e.set(count, num(step.Add))
+		e.setTo(e.name(past), "if_not_exists("+e.name(past)+", "+e.value(&types.AttributeValueMemberM{})+")")
+	case step.Opens:
+		e.isMap(e.name(past))
+		e.setTo(e.name(past, unix(step.From.Start)), "if_not_exists("+count+", "+e.value(num(0))+")")
+		e.set(count, num(step.Add))
+	default:
+		if foreign {
+			e.set(e.name(past), &types.AttributeValueMemberM{})
+		}
 		add := step.Add
 		for _, f := range step.Fold {
 			add += f.Units
 			if seen.holdsTotal(step.Limit, f.Start) {
-				at := e.name(names.past, unix(f.Start))
+				at := e.name(past, unix(f.Start))
 				e.equal(at, num(f.Units))
 				e.remove(at)
 			}
 		}
-		e.add(count, add)
+		if add != 0 {
+			e.add(count, add)
+		}
 	}
-	if step.To.Start.Equal(step.From.Start) && !step.From.IsZero() {
-		return
+	if seen.uncounted[step.Limit] {
+		e.absent(count)
+	} else if !step.From.IsZero() && (!step.Opens || step.Min > 0 || step.Max < math.MaxInt64) {
+		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 	}
-	e.set(span, str(spanText(step.To)))
-	if names.window != "" {
+	o.buildCarried(e, step, names)
+	o.buildPast(e, step, names, seen)
+	moves := moves(step)
+	if moves || turned || foreign {
+		e.set(span, str(spanText(step.To)))
+	}
+	if moves && names.window != "" {
 		e.set(e.name(names.window), str(step.To.Key))
+	}
+}
+
+// foreign reports whether the window that a step starts from was begun by a writer that knows only window and count, on an item in which Headroom knows of none.
+func (o Options) foreign(meter string, step headroom.Step, seen item) bool {
+	t, turned := seen.turned[step.Limit]
+	return !step.From.IsZero() && o.counter(meter, step.Limit).window != "" && (!seen.formatted || turned && t.known.IsZero())
+}
+
+// moves reports whether the counter stands in another window after the step.
+func moves(step headroom.Step) bool {
+	return step.From.IsZero() || !step.To.Start.Equal(step.From.Start) || !step.To.End.Equal(step.From.End)
+}
+
+// buildCarried guards or sets what a window may use beside its own units.
+func (o Options) buildCarried(e *expression, step headroom.Step, names counterNames) {
+	switch carried := e.name(names.carried); {
+	case moves(step) && step.Carried != 0:
+		e.set(carried, num(step.Carried))
+	case moves(step):
+		e.remove(carried)
+	case step.Carried != 0:
+		e.equal(carried, num(step.Carried))
+	default:
+		e.absent(carried)
+	}
+}
+
+// buildPast corrects totals of closed windows. One that lies in the ledger comes back into the item, which is looked at first.
+func (o Options) buildPast(e *expression, step headroom.Step, names counterNames, seen item) {
+	for _, p := range step.Past {
+		at := e.name(names.past, unix(p.Start))
+		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
+		e.set(e.name(names.past, staysPast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
+		if seen.holdsTotal(step.Limit, p.Start) {
+			e.require(at + " >= " + e.value(num(max(1, -p.Units)))) // 0 is no total
+			e.setTo(at, at+" + "+e.value(num(p.Units)))
+			continue
+		}
+		e.absent(at)
+		e.equal(e.name(names.past, morePast), num(seen.past[step.Limit].moved))
+		for _, t := range seen.state.Counters[step.Limit].Past {
+			if t.Start.Equal(p.Start) {
+				e.set(at, num(t.Units+p.Units))
+			}
+		}
 	}
 }
 
@@ -175,55 +425,42 @@ func (it item) holdsTotal(limit string, start time.Time) bool {
 	if it.past == nil {
 		return true
 	}
-	for _, t := range it.past[limit] {
-		if t.Start.Equal(start) {
-			return true
-		}
-	}
-	return false
+	return it.past[limit].attrs[unix(start)] != nil
 }
 
-// needsAdopting reports whether another writer, that knows only the window and the count, has made the item or turned its window.
-func (it item) needsAdopting() bool {
-	return len(it.turned) > 0 || !it.formatted && len(it.state.Counters) > 0
+// needsAdopting reports whether a change cannot be one write, since it closes a foreign window: the map that is to keep its total is not there yet.
+func (o Options) needsAdopting(c headroom.Change, seen item) bool {
+	return slices.ContainsFunc(c.Steps, func(step headroom.Step) bool { return step.Opens && o.foreign(c.Key.Meter, step, seen) })
 }
 
-// adopt gives an item that another writer made or turned the form of our own, and changes no count. The totals that the other writer did not keep are marked as unknown.
-func (s *Store) adopt(ctx context.Context, it *item, epoch time.Time) error {
+// adopt gives an item the form of our own where a foreign window is in the way of a change. It changes no count.
+func (s *Store) adopt(ctx context.Context, c headroom.Change, seen item) error {
 	var e expression
-	meter := it.key.Meter
+	meter := c.Key.Meter
 	field := func(name string) string { return e.name(s.opts.field(meter, name)) }
-	if it.formatted {
+	if seen.formatted {
 		e.equal(field("Format"), num(format))
 	} else {
 		e.absent(field("Format"))
+		e.absent(field("Ops"))
 		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
-		e.set(field("Epoch"), num(epoch.Unix()))
-		e.set(field("Ops"), &types.AttributeValueMemberM{})
-		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
+		e.set(field("Epoch"), num(c.Rotate.Unix()))
+		for _, name := range []string{"Ops", "OpsBefore", "Holds", "Grants"} {
+			e.set(field(name), &types.AttributeValueMemberM{})
+		}
 	}
-	for limit, counter := range it.state.Counters {
-		names := s.opts.counter(meter, limit)
-		known, turned := it.turned[limit]
-		switch {
-		case turned && !known.IsZero():
-			e.equal(e.name(names.span), str(spanText(known)))
-			e.set(e.name(names.past, unix(known.Start)), str(unknownTotal))
-			if counter.Window.Start.Before(known.Start) {
-				// The other writer turned the window back: its earlier total is lost too.
-				e.set(e.name(names.past, unix(counter.Window.Start)), str(unknownTotal))
-			}
-		case turned || !it.formatted:
-			e.absent(e.name(names.span))
-			e.set(e.name(names.past), &types.AttributeValueMemberM{})
-		default:
+	for _, step := range c.Steps {
+		if !s.opts.foreign(meter, step, seen) {
 			continue
 		}
-		e.equal(e.name(names.window), str(counter.Window.Key))
-		e.set(e.name(names.span), str(spanText(counter.Window)))
+		names := s.opts.counter(meter, step.Limit)
+		e.absent(e.name(names.span))
+		e.equal(e.name(names.window), str(step.From.Key))
+		e.set(e.name(names.past), &types.AttributeValueMemberM{})
+		e.set(e.name(names.span), str(spanText(step.From)))
 	}
-	_, _, err := s.update(ctx, it.key.Subject, &e)
+	_, _, err := s.update(ctx, c.Key.Subject, &e)
 	var condition *types.ConditionalCheckFailedException
 	if errors.As(err, &condition) {
 		return nil // somebody else did it, or the window turned: the next look tells

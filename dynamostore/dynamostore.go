@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/lumcast/headroom"
 )
@@ -48,15 +51,24 @@ type Store struct {
 	client *dynamodb.Client
 	opts   Options
 
-	// sendsOld is set once it is known that the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
-	sendsOld atomic.Bool
+	// sendsOld says whether the engine sends the item along when a condition fails, so that a failure without an item means that there is none.
+	sendsOld atomic.Int32
+
+	moved generations
 }
+
+const (
+	oldUnknown = iota
+	oldSent
+	oldMissed // it was found out not to be sent always
+)
 
 var _ headroom.Store = (*Store)(nil)
 
 // Open connects with the SDK's own configuration: credentials, profile, region and retries come from its usual chain.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	var load []func(*config.LoadOptions) error
+	// The SDK would write to stderr what its errors say too.
+	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if opts.Region != "" {
 		load = append(load, config.WithRegion(opts.Region))
 	}
@@ -93,32 +105,39 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: client, opts: opts}
-	// DynamoDB itself is known to send it.
-	s.sendsOld.Store(client.Options().BaseEndpoint == nil)
+	if client.Options().BaseEndpoint == nil {
+		s.sendsOld.Store(oldSent) // DynamoDB itself does
+	}
 	return s, nil
 }
 
 // Load implements headroom.Store.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	it, now, err := s.get(ctx, q.Key, !q.Weak)
+	it, engines, err := s.get(ctx, q.Key, !q.Weak)
 	if err != nil {
 		return headroom.View{}, err
 	}
-	if err := s.complete(ctx, &it, q.Operation, q.History, !q.Weak); err != nil {
+	if err := s.complete(ctx, &it, q.IDs, q.History, !q.Weak); err != nil {
 		return headroom.View{}, err
 	}
-	return it.view(q.Operation, orNow(q.Now, now))
+	return it.view(q.IDs, orNow(q.Now, engines))
 }
 
 // SetPlan implements headroom.Store.
 func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	var e expression
 	if plan == "" {
+		// An item that is not there has no plan, and is not to be made for that.
+		e.require("attribute_exists(" + e.name(s.opts.Names.Subject) + ")")
 		e.remove(e.name(s.opts.Names.Plan))
 	} else {
 		e.set(e.name(s.opts.Names.Plan), str(plan))
 	}
 	_, _, err := s.update(ctx, subject, &e)
+	var absent *types.ConditionalCheckFailedException
+	if plan == "" && errors.As(err, &absent) {
+		return nil
+	}
 	return err
 }
 
@@ -128,23 +147,23 @@ func (s *Store) Close() error { return nil }
 // get reads the item of a key and the engine's time.
 func (s *Store) get(ctx context.Context, key headroom.Key, consistent bool) (item, time.Time, error) {
 	var out *dynamodb.GetItemOutput
-	now, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+	got, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
 			TableName: &s.opts.Table, Key: s.key(key.Subject), ConsistentRead: &consistent,
 		}, opt)
 		return err
 	})
 	if err != nil {
-		return item{}, now, err
+		return item{}, got.now, err
 	}
-	it, err := s.opts.decode(out.Item, key)
-	return it, now, err
+	it, err := s.opts.decode(out.Item, key, got.now)
+	return it, got.now, err
 }
 
 // update writes one item. If the condition fails, it returns a *types.ConditionalCheckFailedException as it came.
-func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, time.Time, error) {
+func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, answer, error) {
 	var out *dynamodb.UpdateItemOutput
-	now, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+	got, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		in := &dynamodb.UpdateItemInput{
 			TableName: &s.opts.Table, Key: s.key(subject), ReturnValues: types.ReturnValueAllNew,
 		}
@@ -153,9 +172,9 @@ func (s *Store) update(ctx context.Context, subject string, e *expression) (map[
 		return err
 	})
 	if err != nil {
-		return nil, now, err
+		return nil, got, err
 	}
-	return out.Attributes, now, nil
+	return out.Attributes, got, nil
 }
 
 func (s *Store) key(subject string) map[string]types.AttributeValue {
@@ -210,7 +229,9 @@ func (s *Store) create(ctx context.Context, in *dynamodb.CreateTableInput) error
 	if err != nil {
 		return err
 	}
-	wait := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = time.Second })
+	wait := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = 50*time.Millisecond, 2*time.Second
+	})
 	if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, 5*time.Minute); err != nil {
 		return headroom.Errorf(headroom.CodeUnavailable, err, "table %s was created but does not become active", *in.TableName)
 	}
@@ -229,6 +250,9 @@ func keys(in *dynamodb.CreateTableInput, names ...string) {
 
 // distinct reports names that would fall together.
 func (o Options) distinct() error {
+	if o.Ledger == o.Table {
+		return headroom.Errorf(headroom.CodeInvalid, nil, "table %q is given as the ledger too: it has keys of its own", o.Table)
+	}
 	n := o.Names
 	seen := map[string]bool{}
 	for _, name := range []string{n.Subject, n.Window, n.Count, n.Plan} {
@@ -237,9 +261,13 @@ func (o Options) distinct() error {
 		}
 		seen[name] = true
 	}
-	for _, field := range fields {
-		if seen[n.Prefix+field] {
-			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is taken: Headroom keeps its %s there; choose another prefix", n.Prefix+field, field)
+	for name := range seen {
+		ours := slices.Contains(fields, strings.TrimPrefix(name, n.Prefix))
+		for _, more := range []string{"/", "Span:", "Count:", "Past:", "Carried:"} { // of other meters and limits
+			ours = ours || strings.HasPrefix(name, n.Prefix+more)
+		}
+		if ours && strings.HasPrefix(name, n.Prefix) {
+			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is taken: Headroom keeps something else there; choose another prefix", name)
 		}
 	}
 	return nil

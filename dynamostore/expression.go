@@ -1,6 +1,8 @@
 package dynamostore
 
 import (
+	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -53,7 +55,12 @@ func (e *expression) require(condition string) { e.conditions = append(e.conditi
 func (e *expression) equal(path string, v types.AttributeValue) {
 	e.require(path + " = " + e.value(v))
 }
+func (e *expression) isMap(path string) {
+	e.require("attribute_type(" + path + ", " + e.value(str("M")) + ")")
+}
 func (e *expression) absent(path string) { e.require("attribute_not_exists(" + path + ")") }
+
+var aliases = regexp.MustCompile(`#[0-9]+`)
 
 func (e *expression) into(in *dynamodb.UpdateItemInput) {
 	var update []string
@@ -70,8 +77,13 @@ func (e *expression) into(in *dynamodb.UpdateItemInput) {
 		in.ConditionExpression = aws.String(strings.Join(e.conditions, " AND "))
 		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	}
-	in.ExpressionAttributeNames = e.names
-	in.ExpressionAttributeValues = e.values
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
+	used := map[string]bool{}
+	for _, alias := range aliases.FindAllString(aws.ToString(in.UpdateExpression)+" "+aws.ToString(in.ConditionExpression), -1) {
+		used[alias] = true
+	}
+	// A part may have asked for a name and then had no need of it. DynamoDB refuses such a name.
+	maps.DeleteFunc(e.names, func(alias, _ string) bool { return !used[alias] })
 }
 
 func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,11 +17,14 @@ import (
 //	userId           S  the subject
 //	plan             S  its plan, if it has one
 //	quotaWeek        S  key of the window, "2026-W22"
-//	quotaCount       N  units charged in it
+//	quotaCount       N  units charged and held in it
 //	quotaSpan        S  the same window as Headroom knows it, "2026-W22/1779667200/1780272000": key, start, end in Unix seconds.
 //	                    Where it does not agree with quotaWeek, a writer that knows only quotaWeek and quotaCount has turned the window.
-//	quotaPast        M  totals of the last closed windows, N by start in Unix seconds; S "?" for one that is not known; "more" if the ledger holds older ones
-//	quotaOps         M  the young generation of operation ids: the charge by the id, see idName and headroom.Charge
+//	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; by "!" and the start, that it was corrected and does not move; under "more" how often older ones were moved to the ledger
+//	quotaCarried     N  what the window may use beside its own units; missing if nothing
+//	quotaHolds       M  holds that were neither settled nor released: the headroom.Record by the full id. quotaCount has them in it
+//	quotaGrants      M  grants, "units/used/expiry in Unix seconds" by the id
+//	quotaOps         M  the young generation of operation ids: the headroom.Record by idName
 //	quotaOpsBefore   M  the old generation
 //	quotaEpoch       N  label of the young generation, Unix seconds
 //	quotaEpochBefore N  label of the old one
@@ -30,15 +32,18 @@ import (
 //	quotaSpilt       N  label of the young generation when that last happened
 //	quotaFormat      N  the version of this layout
 //
-// Another limit of the meter has quotaSpan:NAME, quotaCount:NAME and quotaPast:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
+// Of these quotaEpochBefore is missing until the ids age for the first time, quotaSpilt until some move; without quotaFormat there are none but the first four.
+// Another limit of the meter has quotaSpan:NAME, quotaCount:NAME, quotaPast:NAME and quotaCarried:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
 // NAME holds no slash or colon, so that no two of these names fall together.
 const format = 1
 
-var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past"}
+var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried"}
 
 const (
-	unknownTotal = "?"
-	morePast     = "more"
+	unknownPast = "?"
+	staysPast   = "!"
+	morePast    = "more"
+	staysMark   = " ~" // ends the text of a record that does not move to the ledger
 )
 
 // field returns the name of an attribute that a meter has once.
@@ -50,13 +55,13 @@ func (o Options) field(meter, field string) string {
 }
 
 // counterNames are the attributes of one counter. window is empty for all but the main one.
-type counterNames struct{ window, count, span, past string }
+type counterNames struct{ window, count, span, past, carried string }
 
 func (o Options) counter(meter, limit string) counterNames {
 	if meter == o.Meter && limit == o.Limit {
-		return counterNames{o.Names.Window, o.Names.Count, o.field(meter, "Span"), o.field(meter, "Past")}
+		return counterNames{o.Names.Window, o.Names.Count, o.field(meter, "Span"), o.field(meter, "Past"), o.field(meter, "Carried")}
 	}
-	return counterNames{"", o.field(meter, "Count:") + limit, o.field(meter, "Span:") + limit, o.field(meter, "Past:") + limit}
+	return counterNames{"", o.field(meter, "Count:") + limit, o.field(meter, "Span:") + limit, o.field(meter, "Past:") + limit, o.field(meter, "Carried:") + limit}
 }
 
 // idName is the name under which an operation id stands in a map or in the ledger: the id itself if it is short, else 96 bits of its SHA-256 in 17 characters, which no short id has.
@@ -98,16 +103,25 @@ type item struct {
 	ops, before map[string]string // charges by idName
 	gen         int64
 	spilt       time.Time
-	turned      map[string]headroom.Window  // counters whose window another writer turned, with the window that Headroom knew
-	past        map[string][]headroom.Total // totals that the item itself holds, by limit, latest first; not all may be true of the window now stored
-	fromLedger  map[string]string           // charges found in the ledger, by idName
-	size        int                         // about how many bytes Headroom's attributes take
+	turned      map[string]turn   // counters whose window another writer turned
+	uncounted   map[string]bool   // counters that stand in a window without an attribute for the count: it is 0
+	past        map[string]past   // totals that the item itself holds, by limit
+	fromLedger  map[string]string // charges found in the ledger, by idName
+	looked      map[string]bool   // idNames that the ledger was looked at for, and does not have
+	size        int               // about how many bytes Headroom's attributes take,
+	idsSize     int               // and how many of them the ids of this meter that can move
 }
 
-// decode reads what an item holds of a meter. attrs is nil if there is no item.
-func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key) (item, error) {
+// turn is what a writer that knows only window and count did when it began a window.
+type turn struct {
+	known headroom.Window // that Headroom's attributes still know; zero: none
+	lost  []time.Time     // starts of the windows whose totals it did not keep
+}
+
+// decode reads what an item holds of a meter. attrs is nil if there is no item; now is the engine's time.
+func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key, now time.Time) (item, error) {
 	r := reader{attrs: attrs, subject: key.Subject}
-	it := item{key: key, turned: map[string]headroom.Window{}, past: map[string][]headroom.Total{}, fromLedger: map[string]string{}}
+	it := item{key: key, turned: map[string]turn{}, uncounted: map[string]bool{}, past: map[string]past{}}
 	it.state.Counters = map[string]headroom.Counter{}
 	it.state.Plan = r.str(o.Names.Plan)
 	if f, ok := r.num(o.field(key.Meter, "Format")); ok {
@@ -121,19 +135,23 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key)
 	it.state.Epoch = r.time(o.field(key.Meter, "Epoch"))
 	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
-	it.gen, _ = r.num(o.field(key.Meter, "Gen"))
+	it.gen = r.natural(o.field(key.Meter, "Gen"))
+	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
+	it.state.Grants = r.grants(o.field(key.Meter, "Grants"))
+	o.whole(&r, it)
 
 	limits := []string{}
 	if key.Meter == o.Meter {
 		limits = append(limits, o.Limit)
 	}
 	for name := range attrs {
-		if limit, ok := strings.CutPrefix(name, o.field(key.Meter, "Span:")); ok {
+		// Behind another slash or colon it belongs to a meter whose own name has one.
+		if limit, ok := strings.CutPrefix(name, o.field(key.Meter, "Span:")); ok && !strings.ContainsAny(limit, "/:") {
 			limits = append(limits, limit)
 		}
 	}
 	for _, limit := range limits {
-		o.decodeCounter(&r, &it, limit)
+		o.decodeCounter(&r, &it, limit, now)
 	}
 	it.size = len(o.Names.Subject) + len(key.Subject)
 	for name, v := range attrs {
@@ -141,10 +159,38 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key)
 			it.size += len(name) + size(v)
 		}
 	}
+	for _, ids := range []map[string]string{it.ops, it.before} {
+		for name, charge := range ids {
+			if !strings.HasSuffix(charge, staysMark) {
+				it.idsSize += len(name) + len(charge) + 1
+			}
+		}
+	}
 	return it, r.err
 }
 
-func (o Options) decodeCounter(r *reader, it *item, limit string) {
+// whole checks that what belongs together is there together: to go on without it would be to forget operation ids.
+func (o Options) whole(r *reader, it item) {
+	if !it.formatted {
+		for _, field := range fields {
+			if name := o.field(it.key.Meter, field); r.attrs[name] != nil {
+				r.bad(name, "is there without "+o.field(it.key.Meter, "Format"))
+			}
+		}
+		return
+	}
+	needed := []string{"Ops", "OpsBefore", "Holds", "Grants", "Epoch", "Gen"}
+	if it.gen != 0 {
+		needed = append(needed, "Spilt")
+	}
+	for _, field := range needed {
+		if name := o.field(it.key.Meter, field); r.attrs[name] == nil {
+			r.bad(name, "is missing")
+		}
+	}
+}
+
+func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time) {
 	names := o.counter(it.key.Meter, limit)
 	var c headroom.Counter
 	spanText := r.str(names.span)
@@ -153,7 +199,11 @@ func (o Options) decodeCounter(r *reader, it *item, limit string) {
 		if c.Window, ok = parseSpan(spanText); !ok {
 			r.bad(names.span, "is no window")
 		}
+		if r.attrs[names.past] == nil {
+			r.bad(names.past, "is missing")
+		}
 	}
+	it.past[limit] = r.past(names.past)
 	if names.window != "" {
 		key := r.str(names.window)
 		if key == "" {
@@ -165,167 +215,98 @@ func (o Options) decodeCounter(r *reader, it *item, limit string) {
 				r.bad(names.window, "is no ISO week")
 			}
 			if it.formatted {
-				it.turned[limit] = c.Window
+				t := turn{known: c.Window, lost: lost(c.Window, week, now)}
+				for _, start := range t.lost {
+					it.past[limit].lost(start)
+				}
+				it.turned[limit] = t
 			}
 			c.Window = week
 		}
 	} else if spanText == "" {
 		return
 	}
-	c.Count, _ = r.num(names.count)
-	it.past[limit], c.Partial = r.past(names.past)
-	if known := it.turned[limit]; !known.IsZero() {
-		it.past[limit] = headroom.AddTotal(it.past[limit], headroom.Total{Start: known.Start, Unknown: true})
-	}
-	c.Past = before(it.past[limit], c.Window.Start)
+	c.Count, it.uncounted[limit] = r.natural(names.count), r.attrs[names.count] == nil
+	c.Past, c.Partial = it.past[limit].before(nil, c.Window.Start), it.past[limit].moved > 0
+	c.Carried = r.natural(names.carried)
 	it.state.Counters[limit] = c
 }
 
-// before returns the totals of windows that start before t, and whether that of t itself is known to be incomplete. Others are left from a window that a wrong clock opened, and count no more.
-func before(past []headroom.Total, t time.Time) []headroom.Total {
-	return slices.DeleteFunc(slices.Clone(past), func(p headroom.Total) bool {
-		return p.Start.After(t) || p.Start.Equal(t) && !p.Unknown
-	})
+// lost returns the starts of the weeks whose totals are not known since a writer that keeps none turned the window from known to week:
+// the known one, and those after it that came and went; if it turned the window back, the one that is counted for a second time.
+func lost(known, week headroom.Window, now time.Time) []time.Time {
+	if known.IsZero() {
+		return nil
+	}
+	starts := []time.Time{known.Start}
+	if week.Start.Before(known.Start) {
+		return append(starts, week.Start)
+	}
+	end := headroom.ISOWeek(now).Start // a wrong clock may have turned it to a week that has yet to come
+	if week.Start.Before(end) {
+		end = week.Start
+	}
+	w := headroom.ISOWeek(known.End)
+	if earliest := headroom.ISOWeek(end.AddDate(0, 0, -7*headroom.HistoryWindows)); w.Start.Before(earliest.Start) {
+		w = earliest
+	}
+	for ; w.Start.Before(end); w = headroom.ISOWeek(w.End) {
+		starts = append(starts, w.Start)
+	}
+	return starts
+}
+
+// past is what an item holds of closed windows.
+type past struct {
+	attrs  map[string]types.AttributeValue // as it stands there
+	totals map[int64]headroom.Total        // by start; not all may be true of the window now stored
+	stays  map[int64]bool                  // totals that do not move to the ledger, by start
+	moved  int64                           // how often older ones were moved to the ledger
+}
+
+// lost marks a total as unknown.
+func (p past) lost(start time.Time) {
+	p.totals[start.Unix()] = headroom.Total{Start: start, Unknown: true}
+}
+
+// before returns, latest first, the totals of windows that start before t, and whether that of t itself is known to be incomplete. Others are left from a window that a wrong clock opened, and count no more.
+// older are totals from the ledger: one in the item is younger than one there of the same window.
+func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
+	all := []headroom.Total{}
+	add := func(p headroom.Total) {
+		if p.Start.Before(t) || p.Start.Equal(t) && p.Unknown {
+			all = headroom.AddTotal(all, p)
+		}
+	}
+	for _, o := range older {
+		add(o)
+	}
+	for _, o := range p.totals {
+		add(o)
+	}
+	return all
 }
 
 // view is what the item tells the engine.
-func (it item) view(operation string, now time.Time) (headroom.View, error) {
-	v := headroom.View{State: it.state, Now: now}
-	if operation == "" {
-		return v, nil
-	}
-	name := idName(operation)
-	for _, known := range []map[string]string{it.ops, it.before, it.fromLedger} {
-		if text, ok := known[name]; ok {
-			charge, err := headroom.ParseCharge(text)
-			v.Charge = &charge
-			return v, err
+func (it item) view(ids []string, now time.Time) (headroom.View, error) {
+	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now}
+	for _, id := range ids {
+		if hold, ok := it.state.Holds[id]; ok {
+			v.Records[id] = hold
+			continue
+		}
+		for _, known := range []map[string]string{it.fromLedger, it.before, it.ops} {
+			if text, ok := known[idName(id)]; ok {
+				record, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+				if err == nil && record.Kind == headroom.KindHold {
+					err = headroom.Errorf(headroom.CodeFormat, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
+				}
+				if err != nil {
+					return v, err
+				}
+				v.Records[id] = record
+			}
 		}
 	}
 	return v, nil
-}
-
-// reader reads attributes and keeps the first thing that is wrong with them.
-type reader struct {
-	attrs   map[string]types.AttributeValue
-	subject string
-	err     error
-}
-
-func (r *reader) bad(name, what string) {
-	if r.err == nil {
-		r.err = headroom.Errorf(headroom.CodeFormat, nil, "attribute %s of the item of %q %s; nothing was written", name, r.subject, what)
-	}
-}
-
-func (r *reader) str(name string) string {
-	switch v := r.attrs[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberS:
-		return v.Value
-	default:
-		r.bad(name, "is no string")
-	}
-	return ""
-}
-
-func (r *reader) num(name string) (int64, bool) {
-	switch v := r.attrs[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberN:
-		if n, err := strconv.ParseInt(v.Value, 10, 64); err == nil {
-			return n, true
-		}
-		r.bad(name, "is no whole number of 64 bits")
-	default:
-		r.bad(name, "is no number")
-	}
-	return 0, false
-}
-
-func (r *reader) time(name string) time.Time {
-	if n, ok := r.num(name); ok {
-		return time.Unix(n, 0).UTC()
-	}
-	return time.Time{}
-}
-
-func (r *reader) nested(name string) map[string]types.AttributeValue {
-	switch v := r.attrs[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberM:
-		return v.Value
-	default:
-		r.bad(name, "is no map")
-	}
-	return nil
-}
-
-func (r *reader) charges(name string) map[string]string {
-	charges := map[string]string{}
-	for id, v := range r.nested(name) {
-		if s, ok := v.(*types.AttributeValueMemberS); ok {
-			charges[id] = s.Value
-		} else {
-			r.bad(name, "holds something that is no charge")
-		}
-	}
-	return charges
-}
-
-func (r *reader) past(name string) (totals []headroom.Total, partial bool) {
-	for start, v := range r.nested(name) {
-		if start == morePast {
-			partial = true
-			continue
-		}
-		t, ok := total(start, v)
-		if !ok {
-			r.bad(name, "holds something that is no total")
-		}
-		totals = append(totals, t)
-	}
-	slices.SortFunc(totals, func(a, b headroom.Total) int { return b.Start.Compare(a.Start) })
-	return totals, partial
-}
-
-// total reads one closed window's total.
-func total(start string, v types.AttributeValue) (t headroom.Total, ok bool) {
-	if t.Start, ok = fromUnix(start); !ok {
-		return t, false
-	}
-	switch v := v.(type) {
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		t.Units = n
-		return t, err == nil
-	case *types.AttributeValueMemberS:
-		t.Unknown = true
-		return t, v.Value == unknownTotal
-	}
-	return t, false
-}
-
-func totalValue(t headroom.Total) types.AttributeValue {
-	if t.Unknown {
-		return str(unknownTotal)
-	}
-	return num(t.Units)
-}
-
-// size is about how many bytes a value counts for, by the rules of DynamoDB's developer guide ("DynamoDB item sizes and formats"), for the types that Headroom writes.
-func size(v types.AttributeValue) int {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return len(v.Value)
-	case *types.AttributeValueMemberN:
-		return len(v.Value)/2 + 2
-	case *types.AttributeValueMemberM:
-		n := 3
-		for name, child := range v.Value {
-			n += len(name) + size(child) + 1
-		}
-		return n
-	}
-	return 1
 }

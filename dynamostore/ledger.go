@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -20,10 +21,10 @@ import (
 //
 //	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
 //	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339
-//	charge   S  of an id: its headroom.Charge
+//	charge   S  of an id: its headroom.Record
 //	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
 //	total    N  of a window: what was charged in it; S "?" if that is not known
-//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: that a row is there never makes a difference once it is over
+//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: it lies so late that what the row says need not be remembered then, whether the row is still there or not
 //
 // An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
 // an id that is neither here at that look nor in the item at that write was not charged.
@@ -32,10 +33,15 @@ const (
 	ledgerSort    = "row"
 	ledgerExpires = "expires"
 
-	itemBytes   = 960 // past this size of Headroom's attributes ids move, so that a write stays at one unit (1,024 bytes)
-	pastMost    = 8   // past this number of totals the oldest move,
-	pastKept    = 4   // and this many stay
-	rowsAtOnce  = 25  // as many as one BatchWriteItem takes
+	unitBytes   = 1024 // a write is paid by
+	itemBytes   = 960  // past this size of Headroom's attributes ids move, so that a write stays at one unit
+	stepBytes   = 256  // if they have not moved by the time that the item has grown by so much more, somebody tries again
+	idBytes     = 384  // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
+	pastMost    = 8    // past this number of totals the oldest move,
+	pastKept    = 4    // and this many stay
+	pastBytes   = 16   // that a total takes
+	rowsAtOnce  = 25   // as many as one BatchWriteItem takes
+	idsAtMost   = 75   // that move at once if many have gathered: an expression has at most 4 KB
 	batchTries  = 5
 	passedSlack = 24 * time.Hour
 )
@@ -52,13 +58,17 @@ func pastRow(limit string, start time.Time) string {
 	return pastRows(limit) + start.UTC().Format(time.RFC3339)
 }
 
-// complete adds to an item what the ledger has of it: the charge of one operation, and the whole history if it is asked for.
-func (s *Store) complete(ctx context.Context, it *item, operation string, history, consistent bool) error {
-	name := idName(operation)
-	_, young := it.ops[name]
-	_, old := it.before[name]
-	if operation != "" && it.gen != 0 && !young && !old {
-		if err := s.lookUp(ctx, it, name, consistent); err != nil {
+// knows takes over what the ledger said before, if no id has moved there since.
+func (it *item) knows(before item) {
+	if it.gen == before.gen && it.state.Epoch.Equal(before.state.Epoch) {
+		it.fromLedger, it.looked = before.fromLedger, before.looked
+	}
+}
+
+// complete adds to an item what the ledger has of it: the records of some ids, and the whole history if it is asked for.
+func (s *Store) complete(ctx context.Context, it *item, ids []string, history, consistent bool) error {
+	if it.gen != 0 {
+		if err := s.lookUp(ctx, it, ids, consistent); err != nil {
 			return err
 		}
 	}
@@ -73,21 +83,31 @@ func (s *Store) complete(ctx context.Context, it *item, operation string, histor
 		if err != nil {
 			return err
 		}
-		// A total in the item is younger than one of the same window in the ledger.
-		for _, t := range it.past[limit] {
-			moved = slices.DeleteFunc(moved, func(m headroom.Total) bool { return m.Start.Equal(t.Start) })
-		}
-		for _, t := range it.past[limit] {
-			moved = headroom.AddTotal(moved, t)
-		}
-		c.Past, c.Partial = before(moved, c.Window.Start), false
+		c.Past, c.Partial = it.past[limit].before(moved, c.Window.Start), false
 		it.state.Counters[limit] = c
 	}
 	return nil
 }
 
-// lookUp finds the charge of an id in the ledger, if its generation is still remembered.
-func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bool) error {
+// lookUp finds the records of ids in the ledger that are not in the item, if their generation is still remembered.
+func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent bool) error {
+	for _, id := range ids {
+		name := idName(id)
+		_, held := it.state.Holds[id]
+		_, young := it.ops[name]
+		_, old := it.before[name]
+		_, found := it.fromLedger[name]
+		if held || young || old || found || it.looked[name] {
+			continue
+		}
+		if err := s.lookUpOne(ctx, it, name, consistent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) lookUpOne(ctx context.Context, it *item, name string, consistent bool) error {
 	var out *dynamodb.GetItemOutput
 	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
@@ -96,15 +116,24 @@ func (s *Store) lookUp(ctx context.Context, it *item, name string, consistent bo
 		}, opt)
 		return err
 	})
-	if err != nil || out.Item == nil {
+	if err != nil {
 		return err
 	}
 	r := reader{attrs: out.Item, subject: it.key.Subject}
-	charge, epoch := r.str("charge"), r.time("epoch")
-	if epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore) {
-		it.fromLedger[name] = charge
+	record, epoch := r.str("charge"), r.time("epoch")
+	if out.Item != nil && (epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore)) {
+		it.fromLedger = mapWith(it.fromLedger, name, record)
+	} else {
+		it.looked = mapWith(it.looked, name, true)
 	}
 	return r.err
+}
+
+// mapWith returns a copy of m with one more entry.
+func mapWith[V any](m map[string]V, key string, value V) map[string]V {
+	more := map[string]V{key: value}
+	maps.Copy(more, m)
+	return more
 }
 
 // history reads the totals that have moved to the ledger, latest first.
@@ -127,8 +156,8 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, con
 		r := reader{attrs: row, subject: key.Subject}
 		start, err := time.Parse(time.RFC3339, strings.TrimPrefix(r.str(ledgerSort), pastRows(limit)))
 		t, ok := total(unix(start), row["total"])
-		if err != nil || !ok {
-			return nil, headroom.Errorf(headroom.CodeFormat, err, "a row of the history of %q in the ledger does not read", key.Subject)
+		if err != nil || r.err != nil || !ok {
+			return nil, headroom.Errorf(headroom.CodeFormat, cmp.Or(err, r.err), "a row of the history of %q in the ledger does not read", key.Subject)
 		}
 		totals = append(totals, t)
 	}
@@ -139,7 +168,7 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, con
 func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
 	s.forgetFolded(ctx, it, c)
 	expires := now
-	for _, t := range append([]time.Time{c.Now}, ends(it)...) {
+	for _, t := range append([]time.Time{c.Now, it.state.Epoch}, ends(it)...) {
 		if t.After(expires) {
 			expires = t
 		}
@@ -147,55 +176,165 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	expires = expires.Add(2*c.Horizon + passedSlack)
 
 	var e expression
-	var rows []types.WriteRequest
-	for limit, past := range it.past {
-		if len(past) <= pastMost {
-			continue
-		}
-		names := s.opts.counter(it.key.Meter, limit)
-		w := it.state.Counters[limit].Window
-		kept := expires.Add((headroom.HistoryWindows + 1) * w.End.Sub(w.Start))
-		for _, t := range past[pastKept:] {
-			at := e.name(names.past, unix(t.Start))
-			e.equal(at, totalValue(t))
-			e.remove(at)
-			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
-		}
-		e.set(e.name(names.past, morePast), &types.AttributeValueMemberBOOL{Value: true})
+	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
+	rows := s.opts.moveTotals(&e, it, expires, c)
+	if most := it.toMove(grown(c)) - len(rows); most > 0 {
+		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)
 	}
-	if it.size > itemBytes && len(it.ops)+len(it.before) > 0 {
-		for _, generation := range []struct {
-			field   string
-			charges map[string]string
-			epoch   time.Time
-		}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
-			for _, name := range slices.Sorted(maps.Keys(generation.charges)) {
-				if len(rows) == rowsAtOnce {
-					break
-				}
-				e.remove(e.name(s.opts.field(it.key.Meter, generation.field), name))
-				rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{
-					"charge": str(generation.charges[name]), "epoch": num(generation.epoch.Unix()),
-				}))
-			}
-		}
-		gen := e.name(s.opts.field(it.key.Meter, "Gen"))
-		e.equal(gen, num(it.gen))
-		e.equal(e.name(s.opts.field(it.key.Meter, "Epoch")), num(it.state.Epoch.Unix()))
-		e.set(gen, num(it.gen+1))
-		e.set(e.name(s.opts.field(it.key.Meter, "Spilt")), num(it.state.Epoch.Unix()))
-	}
-	if len(rows) == 0 {
+	if len(e.removes) == 0 {
 		return
 	}
 	err := s.write(ctx, rows)
 	if err == nil {
-		_, _, err = s.update(ctx, it.key.Subject, &e)
+		err = s.remove(ctx, it.key, &e)
 	}
 	var lost *types.ConditionalCheckFailedException
 	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
 		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
+}
+
+// moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become. Who opens a window does it, so that not all do at once.
+func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroom.Change) (rows []types.WriteRequest) {
+	for _, step := range c.Steps {
+		limit, counter := step.Limit, it.state.Counters[step.Limit]
+		past := it.past[limit]
+		o.forgetTotals(e, it.key.Meter, limit, past)
+		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
+			return past.stays[start] || !past.totals[start].Start.Before(counter.Window.Start)
+		})
+		if len(past.totals) > headroom.HistoryWindows+pastMost {
+			continue // once those are gone
+		}
+		move := starts[:max(0, min(len(starts)-pastKept, rowsAtOnce-len(rows)))]
+		if len(starts) <= pastMost || len(move) == 0 || !step.Opens && len(starts) <= 2*pastMost {
+			continue
+		}
+		names := o.counter(it.key.Meter, limit)
+		kept := expires.Add((headroom.HistoryWindows + 1) * counter.Window.End.Sub(counter.Window.Start))
+		for _, start := range move {
+			t := past.totals[start]
+			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start)} {
+				if v := past.attrs[key]; v != nil {
+					at := e.name(names.past, key)
+					e.equal(at, v)
+					e.remove(at)
+				}
+			}
+			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
+		}
+		more := e.name(names.past, morePast)
+		if past.moved == 0 {
+			e.absent(more)
+		} else {
+			e.equal(more, num(past.moved))
+		}
+		e.set(more, num(past.moved+1))
+	}
+	return rows
+}
+
+// forgetTotals takes totals out of an item that lie so far back that none of them is shown any more. They are there only because they were corrected.
+func (o Options) forgetTotals(e *expression, meter, limit string, p past) {
+	starts := slices.Sorted(maps.Keys(p.totals))
+	if len(starts) <= headroom.HistoryWindows+pastMost {
+		return
+	}
+	for _, start := range starts[:len(starts)-headroom.HistoryWindows] {
+		at := strconv.FormatInt(start, 10)
+		for _, key := range []string{at, unknownPast + at, staysPast + at} {
+			if p.attrs[key] != nil {
+				e.remove(e.name(o.counter(meter, limit).past, key))
+			}
+		}
+	}
+}
+
+// moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since stays.
+func (o Options) moveIDs(e *expression, it item, expires time.Time, most int) (rows []types.WriteRequest) {
+	field := func(name string) string { return e.name(o.field(it.key.Meter, name)) }
+	for _, from := range []struct {
+		field   string
+		records map[string]string
+		epoch   time.Time
+	}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
+		for _, name := range slices.Sorted(maps.Keys(from.records)) {
+			text := from.records[name]
+			if len(rows) == most || strings.HasSuffix(text, staysMark) {
+				continue
+			}
+			at := e.name(o.field(it.key.Meter, from.field), name)
+			e.equal(at, str(text))
+			e.remove(at)
+			rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{"charge": str(text), "epoch": num(from.epoch.Unix())}))
+		}
+	}
+	e.equal(field("Gen"), num(it.gen))
+	e.equal(field("Epoch"), num(it.state.Epoch.Unix()))
+	e.set(field("Gen"), num(it.gen+1))
+	e.set(field("Spilt"), num(it.state.Epoch.Unix()))
+	return rows
+}
+
+// remove takes what was copied to the ledger out of the item.
+func (s *Store) remove(ctx context.Context, key headroom.Key, e *expression) error {
+	attrs, got, err := s.update(ctx, key.Subject, e)
+	if err != nil {
+		return err
+	}
+	it, err := s.opts.decode(attrs, key, got.now)
+	if err == nil {
+		s.moved.learn(it)
+	}
+	return err
+}
+
+// toMove returns how many ids are to move, at most, by the writer whose change has made the item grow by so many bytes: none unless that made it full.
+// If all who find it full moved ids, many at once would each pay for copying the same ones.
+func (it item) toMove(grown int) int {
+	most := itemBytes
+	for most-(it.size-it.idsSize) < idBytes {
+		most += unitBytes
+	}
+	// marks counts how many a size has passed of those at which somebody is to move ids: most, the end of the unit, and each step from there.
+	marks := func(size int) int {
+		switch end := most + unitBytes - itemBytes; {
+		case size <= most:
+			return 0
+		case size <= end:
+			return 1
+		default:
+			return 2 + (size-end-1)/stepBytes
+		}
+	}
+	switch {
+	case it.idsSize == 0 || marks(it.size) == marks(it.size-grown):
+		return 0
+	case it.idsSize > 2*unitBytes:
+		return idsAtMost
+	}
+	return rowsAtOnce
+}
+
+// grown is about how many bytes a change adds to an item, and rather more than fewer.
+func grown(c headroom.Change) (bytes int) {
+	for _, r := range c.Records {
+		if r.Is == nil {
+			continue
+		}
+		bytes += len(r.Is.String()) + len(staysMark) + 1
+		if r.Is.Kind == headroom.KindHold {
+			bytes += len(r.ID)
+		} else {
+			bytes += len(idName(r.ID))
+		}
+	}
+	for _, step := range c.Steps {
+		if step.Opens {
+			bytes += pastBytes
+		}
+	}
+	return bytes
 }
 
 // forgetFolded deletes the ledger's rows of totals that the change took back into the count.

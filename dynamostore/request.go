@@ -29,21 +29,40 @@ const (
 // conflictTries bounds how often a write is sent again that met a transaction of the application's own on the item. With the waits between they take about two seconds.
 const conflictTries = 12
 
+// answer is what an engine's answer tells beside its content.
+type answer struct {
+	now    time.Time // by the engine's clock
+	unsure bool      // an attempt before the one that was answered may have taken effect
+}
+
+// doubtful returns the error of a later step, that was to find out whether the attempts before a took effect, for what it means to the caller.
+func (a answer) doubtful(err error) error {
+	if !a.unsure || errors.Is(err, headroom.ErrOutcomeUnknown) {
+		return err
+	}
+	return unknown(err)
+}
+
+func unknown(err error) error {
+	return headroom.Errorf(headroom.CodeOutcomeUnknown, err, "DynamoDB gave no clear answer; the write may have taken effect: repeat the same operation id")
+}
+
 // do makes one call, tells the time of the engine's answer, and turns a failure into a headroom.Error; a failed condition passes as it is.
-func (s *Store) do(ctx context.Context, a access, call func(context.Context, func(*dynamodb.Options)) error) (time.Time, error) {
+func (s *Store) do(ctx context.Context, a access, call func(context.Context, func(*dynamodb.Options)) error) (answer, error) {
 	var w witness
 	for try := 0; ; try++ {
 		err := call(ctx, w.attach)
 		var failed *types.ConditionalCheckFailedException
 		if err == nil || errors.As(err, &failed) {
-			if w.date.IsZero() {
-				return w.date, headroom.Errorf(headroom.CodeUnavailable, nil, "the engine's answer carries no Date: Headroom goes by it, not by the clocks of hosts")
+			if w.now.IsZero() {
+				w.unsure = w.unsure || err == nil && a == writes
+				return w.answer, w.doubtful(headroom.Errorf(headroom.CodeUnavailable, nil, "the engine's answer carries no Date, and Headroom goes by it rather than by the clocks of hosts: something between strips it"))
 			}
-			return w.date, err
+			return w.answer, err
 		}
 		// The SDK sends neither of these again, since a transaction as a whole would not succeed; a plain write does.
 		if !conflict(err) || try == conflictTries-1 || !sleep(ctx, rand.N(5*time.Millisecond<<min(try, 6))) {
-			return w.date, s.failure(a, err, w.unsure)
+			return w.answer, s.failure(a, err, w.unsure)
 		}
 	}
 }
@@ -66,35 +85,46 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // witness looks at each attempt that the SDK makes of one call.
 type witness struct {
-	date   time.Time // of the last answer, by the engine's clock
-	unsure bool      // an attempt may have taken effect though it brought no answer that says so
+	answer
+	sent bool // the present attempt has come as far as the connection
 }
 
 func (w *witness) attach(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-		// Behind the SDK's retries, so that each attempt passes.
-		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HeadroomWitness", w.handle), "Retry", middleware.After)
+		// Behind the SDK's retries, so that each attempt passes; and once more where all that can fail without a connection is done.
+		if err := stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HeadroomAttempt", w.attempt), "Retry", middleware.After); err != nil {
+			return err
+		}
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("HeadroomSend", w.send), middleware.After)
 	})
 }
 
-func (w *witness) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+func (w *witness) attempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+	w.sent = false
 	out, meta, err := next.HandleFinalize(ctx, in)
-	answer, answered := awsmiddleware.GetRawResponse(meta).(*smithyhttp.Response)
-	if answered {
-		if date, bad := http.ParseTime(answer.Header.Get("Date")); bad == nil {
-			w.date = date
+	var status int
+	if response, ok := awsmiddleware.GetRawResponse(meta).(*smithyhttp.Response); ok {
+		status = response.StatusCode
+		if date, bad := http.ParseTime(response.Header.Get("Date")); bad == nil {
+			w.now = date
 		}
 	}
-	if err != nil && !(answered && answer.StatusCode < 500) && !unsent(err) {
+	// A 4xx says that nothing was done. A 200 may bring an error too, if its body is cut off.
+	if refused := status >= 400 && status < 500; err != nil && w.sent && !refused && !unsent(err) {
 		w.unsure = true
 	}
 	return out, meta, err
 }
 
-// unsent reports whether a request failed before a byte of it was sent.
+func (w *witness) send(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	w.sent = true
+	return next.HandleDeserialize(ctx, in)
+}
+
+// unsent reports whether a request failed before there was a connection.
 func unsent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
 // failure says which kind of failure err is.
@@ -103,13 +133,13 @@ func (s *Store) failure(a access, err error, unsure bool) error {
 		return own
 	}
 	if a == writes && unsure {
-		return headroom.Errorf(headroom.CodeOutcomeUnknown, err, "DynamoDB gave no clear answer; the write may have taken effect: repeat the same operation id")
+		return unknown(err)
 	}
 	if conflict(err) {
 		return headroom.Errorf(headroom.CodeContended, err, "transactions on the item outlasted %d tries; nothing was written", conflictTries)
 	}
 	var api smithy.APIError
-	if !errors.As(err, &api) || unsure {
+	if !errors.As(err, &api) {
 		return headroom.Errorf(headroom.CodeUnavailable, err, "DynamoDB cannot be reached")
 	}
 	switch api.ErrorCode() {
@@ -117,6 +147,13 @@ func (s *Store) failure(a access, err error, unsure bool) error {
 		return headroom.Errorf(headroom.CodeThrottled, err, "DynamoDB throttles")
 	case "ResourceNotFoundException":
 		return headroom.Errorf(headroom.CodeRejected, err, "a table is missing: %s and %s are needed; create them with CreateTables or `headroom tables create`", s.opts.Table, s.opts.Ledger)
+	case "AccessDeniedException":
+		return headroom.Errorf(headroom.CodeRejected, err, "rights are missing: the role needs GetItem and UpdateItem on the table %s, and GetItem, Query and BatchWriteItem on %s", s.opts.Table, s.opts.Ledger)
+	case "UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationTokenException", "ExpiredTokenException", "IncompleteSignatureException":
+		return headroom.Errorf(headroom.CodeRejected, err, "DynamoDB does not know who asks: check the credentials, their expiry and this host's clock")
+	}
+	if api.ErrorFault() == smithy.FaultServer || unsure {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "DynamoDB fails")
 	}
 	return headroom.Errorf(headroom.CodeRejected, err, "DynamoDB refused the request")
 }

@@ -51,11 +51,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := make([]string, len(c.Records))
-	for i, r := range c.Records {
-		ids[i] = r.ID
-	}
-	v := s.view(c.Key, ids, c.Now)
+	v := s.view(c.Key, c.IDs(), c.Now)
 	if !c.Holds(v) {
 		return v, false, nil
 	}
@@ -72,7 +68,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	}
 	e.state = c.Apply(v.State)
 	s.entries[c.Key] = e
-	return s.view(c.Key, ids, c.Now), true, nil
+	return s.view(c.Key, c.IDs(), c.Now), true, nil
 }
 
 // SetPlan implements headroom.Store.

@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // Run replays log. It returns what was done also when it fails: because the log cannot be read, because the store fails for good (what may pass is tried again with the same id), or with the cause of ctx after the rows under way when that is cancelled.
-// In each case it is safe to replay the log from its start.
+// In each case it is safe to replay the log from its start. A read of the log that waits for input when ctx is cancelled is not waited for: log is not to be used again.
 func Run(ctx context.Context, engine Deducter, log *Reader, opts Options) (Summary, error) {
 	if opts.Workers == 0 {
 		opts.Workers = DefaultWorkers
@@ -86,22 +86,52 @@ type run struct {
 // feed gives each row to the worker that its subject belongs to, until the log ends, cannot be read, or ctx is done.
 func (r *run) feed(ctx context.Context, log *Reader, queues []chan Row, part *tallies) {
 	seed := maphash.MakeSeed()
-	for ctx.Err() == nil {
-		row, err := log.Next()
+	lines := make(chan line)
+	go read(ctx, log, lines)
+	for {
+		var next line
+		select {
+		case next = <-lines:
+		case <-ctx.Done():
+			return
+		}
 		var bad *BadRow
 		switch {
-		case err == io.EOF:
+		case next.err == io.EOF:
 			return
-		case errors.As(err, &bad):
+		case errors.As(next.err, &bad):
 			r.bad(bad, part)
 			continue
-		case err != nil:
-			r.stop(fmt.Errorf("the log cannot be read to its end: %w", err))
+		case next.err != nil:
+			r.stop(fmt.Errorf("the log cannot be read to its end: %w", next.err))
 			return
 		}
 		select {
-		case queues[maphash.String(seed, row.Subject)%uint64(len(queues))] <- row:
+		case queues[maphash.String(seed, next.row.Subject)%uint64(len(queues))] <- next.row:
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// line is what Reader.Next returned.
+type line struct {
+	row Row
+	err error
+}
+
+// read sends what it reads until the log ends or ctx is done. It is a goroutine of its own because a read from a terminal or a pipe may never return.
+func read(ctx context.Context, log *Reader, lines chan<- line) {
+	for {
+		row, err := log.Next()
+		select {
+		case lines <- line{row, err}:
+		case <-ctx.Done():
+			return
+		}
+		var bad *BadRow
+		if err != nil && !errors.As(err, &bad) {
+			return
 		}
 	}
 }

@@ -2,12 +2,13 @@ package replay
 
 import (
 	"cmp"
-	"math"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/saturate"
 )
 
 // Tally counts rows by how they fell. Rows is always the sum of Admitted, Refused, Replayed, Late and Errors.
@@ -28,7 +29,8 @@ type Tally struct {
 type Summary struct {
 	Tally
 	Subjects []SubjectTally // the heaviest first: by units charged and refused together
-	Windows  []WindowTally  // those of the decisions, by start
+	// Windows are those in which something was admitted or refused, by start: of one limit, the hard one with the shortest windows, or, if none of the meter's is hard, the shortest.
+	Windows []WindowTally
 }
 
 // SubjectTally is the share of one subject in a Summary.
@@ -55,7 +57,7 @@ func (s Summary) ChargedWindows() int {
 }
 
 // Asked is the units that a row stood for, charged or in vain.
-func (t Tally) Asked() int64 { return add(t.Charged, t.RefusedUnits) }
+func (t Tally) Asked() int64 { return saturate.Add(t.Charged, t.RefusedUnits) }
 
 // count notes a decision.
 func (t *Tally) count(d headroom.Decision) {
@@ -67,13 +69,13 @@ func (t *Tally) count(d headroom.Decision) {
 		t.Late++
 	case d.Allowed:
 		t.Admitted++
-		t.Charged = add(t.Charged, d.Cost)
+		t.Charged = saturate.Add(t.Charged, d.Cost)
 	default:
 		t.Refused++
 		if d.Reason == headroom.ReasonNeverFits {
 			t.NeverFit++
 		}
-		t.RefusedUnits = add(t.RefusedUnits, d.Cost)
+		t.RefusedUnits = saturate.Add(t.RefusedUnits, d.Cost)
 	}
 }
 
@@ -91,27 +93,26 @@ func (t *Tally) merge(o Tally) {
 	t.Replayed += o.Replayed
 	t.Late += o.Late
 	t.Errors += o.Errors
-	t.Charged = add(t.Charged, o.Charged)
-	t.RefusedUnits = add(t.RefusedUnits, o.RefusedUnits)
-}
-
-// add stops at the greatest int64: each charge is exact, only this sum over all of them may be too great to show.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	t.Charged = saturate.Add(t.Charged, o.Charged)
+	t.RefusedUnits = saturate.Add(t.RefusedUnits, o.RefusedUnits)
 }
 
 // tallies are what one worker counts. No two workers share one.
 type tallies struct {
 	all      Tally
 	subjects map[string]*Tally
-	windows  map[time.Time]*WindowTally
+	limits   map[string]*limitTallies
+}
+
+// limitTallies are what is counted by the windows of one limit.
+type limitTallies struct {
+	hard    bool          // it can refuse, under the plan of some subject
+	longest time.Duration // of its windows: one that begins late, since they were cut differently before, is shorter than the others
+	windows map[time.Time]*WindowTally
 }
 
 func newTallies() *tallies {
-	return &tallies{subjects: map[string]*Tally{}, windows: map[time.Time]*WindowTally{}}
+	return &tallies{subjects: map[string]*Tally{}, limits: map[string]*limitTallies{}}
 }
 
 func (t *tallies) count(subject string, d headroom.Decision) {
@@ -122,40 +123,83 @@ func (t *tallies) count(subject string, d headroom.Decision) {
 		t.subjects[subject] = s
 	}
 	s.count(d)
-	if d.Window.IsZero() {
-		return
+	if d.Replay || d.Reason == headroom.ReasonClosed {
+		return // the limits are shown as they stand now, not when it was decided
 	}
-	w, ok := t.windows[d.Window.Start]
+	// Which limit is the one to show, only all decisions together tell: subjects may be on different plans.
+	for _, state := range d.Limits {
+		l := t.limit(state.Name)
+		l.hard = l.hard || state.Mode == headroom.Hard && state.Limit != headroom.Unlimited
+		l.longest = max(l.longest, state.Window.End.Sub(state.Window.Start))
+		l.window(state.Window).count(d)
+	}
+}
+
+func (t *tallies) limit(name string) *limitTallies {
+	l, ok := t.limits[name]
 	if !ok {
-		w = &WindowTally{Window: d.Window}
-		t.windows[d.Window.Start] = w
+		l = &limitTallies{windows: map[time.Time]*WindowTally{}}
+		t.limits[name] = l
 	}
-	w.count(d)
+	return l
+}
+
+func (l *limitTallies) window(w headroom.Window) *WindowTally {
+	have, ok := l.windows[w.Start]
+	if !ok {
+		have = &WindowTally{Window: w}
+		l.windows[w.Start] = have
+	}
+	return have
+}
+
+// merge joins what another worker counted by the same limit.
+func (l *limitTallies) merge(o *limitTallies) {
+	l.hard = l.hard || o.hard
+	l.longest = max(l.longest, o.longest)
+	for _, w := range o.windows {
+		l.window(w.Window).merge(w.Tally)
+	}
+}
+
+// shown returns the windows of the limit that a summary shows, by start.
+func (t *tallies) shown() (windows []WindowTally) {
+	if len(t.limits) == 0 {
+		return nil
+	}
+	rank := func(l *limitTallies) int {
+		if l.hard {
+			return 0
+		}
+		return 1
+	}
+	name := slices.MinFunc(slices.Collect(maps.Keys(t.limits)), func(a, b string) int {
+		l, m := t.limits[a], t.limits[b]
+		return cmp.Or(cmp.Compare(rank(l), rank(m)), cmp.Compare(l.longest, m.longest), strings.Compare(a, b))
+	})
+	for _, w := range t.limits[name].windows {
+		windows = append(windows, *w)
+	}
+	slices.SortFunc(windows, func(a, b WindowTally) int { return a.Window.Start.Compare(b.Window.Start) })
+	return windows
 }
 
 // sum joins what the workers counted. A subject belongs to one worker, a window to any.
 func sum(parts []*tallies) Summary {
 	var s Summary
-	windows := map[time.Time]*WindowTally{}
+	all := newTallies()
 	for _, part := range parts {
 		s.merge(part.all)
 		for subject, t := range part.subjects {
 			s.Subjects = append(s.Subjects, SubjectTally{Subject: subject, Tally: *t})
 		}
-		for start, w := range part.windows {
-			if have, ok := windows[start]; ok {
-				have.merge(w.Tally)
-			} else {
-				windows[start] = w
-			}
+		for name, l := range part.limits {
+			all.limit(name).merge(l)
 		}
 	}
 	slices.SortFunc(s.Subjects, func(a, b SubjectTally) int {
 		return cmp.Or(cmp.Compare(b.Asked(), a.Asked()), strings.Compare(a.Subject, b.Subject))
 	})
-	for _, w := range windows {
-		s.Windows = append(s.Windows, *w)
-	}
-	slices.SortFunc(s.Windows, func(a, b WindowTally) int { return a.Window.Start.Compare(b.Window.Start) })
+	s.Windows = all.shown()
 	return s
 }

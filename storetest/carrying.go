@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ var carrying = []rule{
 	{"carry-over: windows that nobody used leave theirs too", carriesOverUnseen},
 	{"carry-over: a hold that is live at the end was not left", carriesOverHolds},
 	{"carry-over: what comes back after the end was not left", carriesOverNoReturns},
+	{"carry-over: a hold that is extended while the window ends is not carried over too", carriesOverNoExtended},
 	{"carry-over: a cost that another window could hold is over the limit, not never satisfiable", carriedCouldFit},
 	{"carry-over: a change of plan takes nothing carried away", carriedStays},
 	{"carry-over: a window that was brought back has no second allowance", carriedIsNoSecondAllowance},
@@ -160,4 +162,35 @@ func carriedIsNoSecondAllowance(t *testing.T, h Harness) {
 	a.does(deduct, "b", 20, admitted, 100, 0)
 	a.uses(100)
 	a.does(deduct, "c", 1, overLimit, 100, 0)
+}
+
+// carriesOverNoExtended has the window turn between the look of an Extend, and of a Settle, and its write. The hold had ended by then, and its units went to the next window.
+func carriesOverNoExtended(t *testing.T, h Harness) {
+	for name, late := range map[string]func(a account) (headroom.Decision, error){
+		"extend": func(a account) (headroom.Decision, error) {
+			return a.engine.Extend(t.Context(), a.request("held", 0), time.Hour)
+		},
+		"settle": func(a account) (headroom.Decision, error) {
+			return a.engine.Settle(t.Context(), a.request("held", 100))
+		},
+	} {
+		w := newWorld(t, h)
+		a := w.carrier(100, 100)
+		w.set(monday.Add(-time.Hour))
+		if d, err := a.engine.Hold(t.Context(), a.request("held", 100), time.Hour-time.Second); err != nil || !d.Allowed {
+			t.Fatalf("hold: %s, %v", full(d), err)
+		}
+		w.set(monday.Add(-2 * time.Second))
+		s, slow := a.tapped(headroom.Options{})
+		s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+			s.commit = nil
+			w.set(monday)
+			a.allowed(200).does(deduct, "all", 200, admitted, 200, 0)
+			return to.Commit(ctx, c)
+		}
+		if d, err := late(slow); err == nil && d.Allowed {
+			t.Errorf("%s: %s: 300 in two windows of 100", name, full(d))
+		}
+		a.allowed(200).uses(200)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/lumcast/headroom"
 )
@@ -59,7 +58,7 @@ func failsBefore(t *testing.T, h Harness) {
 			s.load = func() error { return failure }
 			fails("a deduction that never fits", "id", 201)
 			fails("an old deduction", "id", 1, began(base.Add(-horizon)))
-			if _, err := tapped.engine.Usage(t.Context(), headroom.Key{Subject: a.subject, Meter: a.meter}, time.Time{}); !errors.Is(err, c.sentinel) {
+			if _, err := tapped.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter}); !errors.Is(err, c.sentinel) {
 				t.Errorf("usage: error %v, want %s", err, c.sentinel.Code)
 			}
 
@@ -186,7 +185,7 @@ func cancelled(t *testing.T, h Harness) {
 	if err := a.engine.SetPlan(ctx, a.subject, "free"); !errors.As(err, &failure) {
 		t.Errorf("set plan: %v: want an error with a code", err)
 	}
-	if _, err := a.engine.Usage(ctx, headroom.Key{Subject: a.subject, Meter: a.meter}, time.Time{}); !errors.As(err, &failure) {
+	if _, err := a.engine.Usage(ctx, headroom.UsageRequest{Subject: a.subject, Meter: a.meter}); !errors.As(err, &failure) {
 		t.Errorf("usage: %v: want an error with a code", err)
 	}
 	a.uses(10)

@@ -19,12 +19,14 @@ var grants = []rule{
 	{"11 they go first though they come back at the last moment", splitIsExact},
 	{"11 a grant is added once", grantedOnce},
 	{"11 a grant ends by the clock alone", grantEnds},
+	{"11 a grant that lasts from now on keeps the expiry of its first request", grantLasts},
 	{"11 a grant lasts over the turn of a window", grantOverTheTurn},
 	{"11 a hold draws on grants and gives back what it did not need", holdOfGrant},
 	{"11 an expired hold leaves a grant its units", expiredHoldOfGrant},
 	{"11 a charge past the limit uses up the grants first", recordUsesGrants},
 	{"11 a refusal counts what grants have left", refusalCountsGrants},
 	{"11 at most 20 live grants", twentyGrants},
+	{"11 a grant that comes between another's look and its write does not make them 21", grantsOvertaken},
 	{"case 35 a goodwill in the middle of a week", goodwill},
 	{"case 48 a grant used up and expired, then another", grantAfterGrant},
 	{"14 bad input for a grant is an error before any write", badGrants},
@@ -119,6 +121,48 @@ func grantEnds(t *testing.T, h Harness) {
 	a.grantFails("over", 1, base.Add(time.Hour), headroom.ErrInvalid)
 	a.granting(1).grant("just", 1, base.Add(time.Hour+time.Second), 200)
 	a.granting(0).does(deduct, "b", 1, admitted, 200, 0)
+}
+
+func grantLasts(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	ask := func(units int64, lasts time.Duration, left int64, replay bool) {
+		t.Helper()
+		r := a.grantOf("g", units, time.Time{})
+		r.Lasts = lasts
+		d, err := a.engine.Grant(t.Context(), r)
+		asked := a.request("g", units)
+		want := a.granting(left).want(asked, granted, 0)
+		want.Replay = replay
+		a.check("grant", asked, d, want, err)
+	}
+	other := func() {
+		t.Helper()
+		r := a.grantOf("g", 51, time.Time{})
+		r.Lasts = time.Hour
+		a.unchanged(func() {
+			d, err := a.engine.Grant(t.Context(), r)
+			a.failed("grant", a.request("g", 51), d, err, headroom.ErrConflict)
+		}, "g")
+	}
+	ask(50, time.Hour, 50, false)
+	w.set(base.Add(30 * time.Minute))
+	ask(50, time.Hour, 50, true)
+	ask(50, 2*time.Hour, 50, true)
+	other()
+	a.granting(50).grantAgain("g", 50, base.Add(time.Hour), 0) // the same by its time
+	w.set(base.Add(time.Hour - time.Second))
+	a.left(map[string]int64{"g": 50})
+	w.set(base.Add(time.Hour))
+	a.left(map[string]int64{})
+	a.unchanged(func() { ask(50, time.Hour, 0, true) }, "g")
+	other()
+	// An id of anything else is none of a grant.
+	a.does(deduct, "job", 50, admitted, 50, 0)
+	r := a.grantOf("job", 50, time.Time{})
+	r.Lasts = time.Hour
+	d, err := a.engine.Grant(t.Context(), r)
+	a.failed("grant", a.request("job", 50), d, err, headroom.ErrConflict)
 }
 
 func grantOverTheTurn(t *testing.T, h Harness) {
@@ -274,6 +318,35 @@ func twentyGrants(t *testing.T, h Harness) {
 	}
 }
 
+func grantsOvertaken(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(0)
+	s, overtaken := a.tapped(headroom.Options{})
+	// In the second round both find places that they can take: those of grants that are over.
+	for round := range 2 {
+		name := func(what string) string { return fmt.Sprint(what, " ", round) }
+		ends := w.now().Add(time.Hour)
+		for i := range int64(headroom.MaxGrants - 1) {
+			a.granting(i+1).grant(name(id(i)), 1, ends, 0)
+		}
+		s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+			s.commit = nil
+			a.granting(headroom.MaxGrants).grant(name("comes between"), 1, ends, 0)
+			return to.Commit(ctx, c)
+		}
+		d, err := overtaken.engine.Grant(t.Context(), a.grantOf(name("loses"), 1, ends))
+		a.failed("grant", a.request(name("loses"), 1), d, err, headroom.ErrTooMany)
+		u := a.usage()
+		_, won := u.Grants[name("comes between")]
+		if len(u.Grants) != headroom.MaxGrants || u.Granted != headroom.MaxGrants || !won || s.commit != nil {
+			t.Fatalf("%d live grants of %d units: %q", len(u.Grants), u.Granted, slices.Sorted(maps.Keys(u.Grants)))
+		}
+		w.set(ends)
+	}
+	// What lost can be asked again.
+	a.granting(1).grant("loses 0", 1, w.now().Add(time.Hour), 0)
+}
+
 func goodwill(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
@@ -319,6 +392,10 @@ func badGrants(t *testing.T, h Harness) {
 		"nothing":          func(r *headroom.GrantRequest) { r.Units = 0 },
 		"a negative":       func(r *headroom.GrantRequest) { r.Units = -1 },
 		"a year too far":   func(r *headroom.GrantRequest) { r.Expires = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"no end":           func(r *headroom.GrantRequest) { r.Expires = time.Time{} },
+		"two ends":         func(r *headroom.GrantRequest) { r.Lasts = time.Hour },
+		"half a second":    func(r *headroom.GrantRequest) { r.Expires, r.Lasts = time.Time{}, time.Second/2 },
+		"a negative time":  func(r *headroom.GrantRequest) { r.Expires, r.Lasts = time.Time{}, -time.Hour },
 	} {
 		r := tapped.grantOf("g", 1, base.Add(day))
 		spoil(&r)

@@ -59,7 +59,7 @@ func logReplayed(t *testing.T, h Harness) {
 	}
 	end := func(a account, rows []row) (s string) {
 		for i := range 4 {
-			u, err := a.engine.Usage(t.Context(), headroom.Key{Subject: fmt.Sprint(a.subject, i), Meter: meter}, rows[len(rows)-1].at)
+			u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: fmt.Sprint(a.subject, i), Meter: meter, Now: rows[len(rows)-1].at})
 			if err != nil {
 				t.Fatal(err)
 			}

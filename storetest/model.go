@@ -345,7 +345,7 @@ func (p *play) preflight() {
 
 func (p *play) usage(key headroom.Key, given time.Time) {
 	p.tick()
-	u, err := p.engine.Usage(context.Background(), key, given)
+	u, err := p.engine.Usage(context.Background(), headroom.UsageRequest{Subject: key.Subject, Meter: key.Meter, Now: given})
 	if p.distrusted(given, err) {
 		return
 	}

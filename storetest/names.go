@@ -57,11 +57,11 @@ func badInput(t *testing.T, h Harness) {
 	a.fail("", 1, headroom.ErrInvalid)
 	for _, subject := range []string{"", strings.Repeat("s", 1025), "\xff"} {
 		a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), subject, "free"), headroom.ErrInvalid)
-		_, err := a.engine.Usage(t.Context(), headroom.Key{Subject: subject, Meter: meter}, time.Time{})
+		_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: subject, Meter: meter})
 		a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
 	}
 	a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, "nonesuch"), headroom.ErrInvalid)
-	_, err := a.engine.Usage(t.Context(), headroom.Key{Subject: a.subject, Meter: "nonesuch"}, time.Time{})
+	_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: "nonesuch"})
 	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)

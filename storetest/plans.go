@@ -12,6 +12,7 @@ var plans = []rule{
 	{"12 a change of plan takes effect at the next decision", planTakesEffect},
 	{"12 a changed limit takes effect at the next decision", limitTakesEffect},
 	{"12 a plan is the subject's for all meters", planOfAllMeters},
+	{"12 usage is shown under the plan that the caller knows, unless one is stored", usageUnderPlan},
 	{"12 a deduction that assumed another plan decides again", assumedAnotherPlan},
 	{"12 a plan that is removed between a read and its write", removedInBetween},
 	{"12 a plan that the catalog does not know is an error", storedPlanUnknown},
@@ -64,6 +65,26 @@ func limitTakesEffect(t *testing.T, h Harness) {
 	a.admit("e", 100, 200)
 	more.admit("f", 100, 300)
 	less.uses(300, total(base, 300))
+}
+
+func usageUnderPlan(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	shows := func(says, plan string, used, limit int64) {
+		t.Helper()
+		u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter, Plan: says})
+		if err != nil || u.Plan != plan || len(u.Limits) != 1 || u.Limits[0].Used != used || u.Limits[0].Limit != limit {
+			t.Fatalf("usage under %q: %v, %+v, want %d of %d on plan %q", says, err, u, used, limit, plan)
+		}
+	}
+	shows("pro", "pro", 0, 300)
+	a.admit("a", 150, 150)
+	shows("", "free", 150, 200)
+	shows("pro", "pro", 150, 300)
+	a.setPlan("pro")
+	shows("free", "pro", 150, 300)
+	_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter, Plan: "nonesuch"})
+	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
 }
 
 func planOfAllMeters(t *testing.T, h Harness) {

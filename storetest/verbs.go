@@ -184,7 +184,7 @@ func (a account) grantFails(id string, units int64, expires time.Time, target *h
 // usage is all that the account has used.
 func (a account) usage() headroom.Usage {
 	a.w.Helper()
-	u, err := a.engine.Usage(a.w.Context(), headroom.Key{Subject: a.subject, Meter: a.meter}, time.Time{})
+	u, err := a.engine.Usage(a.w.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter})
 	if err != nil {
 		a.w.Fatalf("usage: %v", err)
 	}

@@ -308,7 +308,7 @@ func (a account) failed(call string, r headroom.Request, d headroom.Decision, er
 // limits returns the usage of each limit of the account.
 func (a account) limits() []headroom.LimitUsage {
 	a.w.Helper()
-	u, err := a.engine.Usage(a.w.Context(), headroom.Key{Subject: a.subject, Meter: a.meter}, time.Time{})
+	u, err := a.engine.Usage(a.w.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter})
 	if err != nil {
 		a.w.Fatalf("usage: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/saturate"
 	"github.com/lumcast/headroom/memstore"
 	"github.com/lumcast/headroom/replay"
 )
@@ -38,7 +39,7 @@ type Week struct {
 }
 
 // Asked is the units that the week's work stood for.
-func (w Week) Asked() int64 { return add(w.Charged, w.Refused) }
+func (w Week) Asked() int64 { return saturate.Add(w.Charged, w.Refused) }
 
 // Run replays log, from its header on, on a store of its own. bad hears of each row that cannot be used.
 func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(*replay.BadRow)) (Outcome, error) {
@@ -78,7 +79,7 @@ func (o Outcome) SubjectsRefused() (n int) {
 	return n
 }
 
-// tap counts by week what passes through: a replay's own windows are those of the strictest limit, which differ from one decision to the next where there are several.
+// tap counts by week what passes through: a replay's own windows are those of a limit, which configurations may cut differently.
 type tap struct {
 	replay.Deducter
 	mu    sync.Mutex
@@ -99,19 +100,11 @@ func (t *tap) Deduct(ctx context.Context, r headroom.Request) (headroom.Decision
 		t.weeks[window.Start] = w
 	}
 	if d.Allowed {
-		w.Charged = add(w.Charged, d.Cost)
+		w.Charged = saturate.Add(w.Charged, d.Cost)
 	} else {
-		w.Refused = add(w.Refused, d.Cost)
+		w.Refused = saturate.Add(w.Refused, d.Cost)
 	}
 	return d, nil
-}
-
-// add stops at the greatest int64, as the sums of a replay do.
-func add(a, b int64) int64 {
-	if a > headroom.Unlimited-b {
-		return headroom.Unlimited
-	}
-	return a + b
 }
 
 // Hit is what one subject was refused under each scenario.

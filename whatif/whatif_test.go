@@ -79,7 +79,7 @@ func TestOneLogUnderTwoConfigurations(t *testing.T) {
 	}
 }
 
-// A replay's own windows are those of the strictest limit; the weeks of a comparison must not depend on which that is.
+// A replay's own windows are those of a limit; the weeks of a comparison must not depend on which limits there are.
 func TestWeeksAddUpToTheWholeUnderSeveralLimits(t *testing.T) {
 	file, err := os.ReadFile("../examples/nasa-ipsc-1993/usage.csv.gz")
 	if err != nil {

@@ -29,6 +29,12 @@ const (
 	statusError   = 2
 )
 
+// Codes of errors that are of this program rather than of the library.
+const (
+	codeInterrupted headroom.Code = "interrupted" // by a signal, before the work was done
+	codeFailed      headroom.Code = "failed"      // for another reason, which the message gives
+)
+
 // errRefused ends a verb whose answer, already printed, is no.
 var errRefused = errors.New("refused")
 
@@ -101,7 +107,8 @@ Exit status: 0 allowed or done, 1 refused, 2 error. An error is one line on stde
 
 	root.AddCommand(a.preflightCommand(), a.deductCommand(), a.usageCommand(), a.historyCommand(), a.explainCommand(), a.plansCommand(),
 		a.holdCommand(), a.settleCommand(), a.releaseCommand(), a.extendCommand(), a.refundCommand(), a.grantCommand(),
-		a.weekCommand(), a.costCommand(), a.replayCommand(), a.whatifCommand(), a.clockCommand(), a.tablesCommand())
+		a.weekCommand(), a.costCommand(), a.replayCommand(), a.whatifCommand(), a.clockCommand(), a.tablesCommand(),
+		a.sendCommand(), a.jobsCommand(), a.reconcileCommand(), a.pipelineCommand())
 	return root
 }
 
@@ -114,7 +121,7 @@ func (a *app) report(err error) int {
 	if err == errRefused {
 		return statusRefused
 	}
-	code := headroom.CodeInvalid
+	code := codeFailed
 	var failure *headroom.Error
 	if errors.As(err, &failure) {
 		code = failure.Code

@@ -21,7 +21,11 @@ type spending struct {
 // flags adds the flags of a verb that may charge, under a plan that the caller may know.
 func (s *spending) flags(cmd *cobra.Command) {
 	s.operationFlags(cmd)
-	cmd.Flags().StringVar(&s.request.Plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
+	planFlag(cmd, &s.request.Plan)
+}
+
+func planFlag(cmd *cobra.Command, plan *string) {
+	cmd.Flags().StringVar(plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
 }
 
 func (s *spending) operationFlags(cmd *cobra.Command) {
@@ -149,10 +153,11 @@ type jsonDecision struct {
 	Window    *jsonWindow     `json:"window"` // null if nothing is limited
 	Granted   int64           `json:"granted"`
 	Expires   *time.Time      `json:"expires,omitempty"`
-	Limits    []jsonLimit     `json:"limits"`
+	Limits    []jsonAsked     `json:"limits"`
 	Crossed   []jsonNotice    `json:"crossed"`
 }
 
+// jsonLimit is how a limit stands.
 type jsonLimit struct {
 	Name      string     `json:"name"`
 	Mode      string     `json:"mode"`
@@ -161,7 +166,12 @@ type jsonLimit struct {
 	Held      int64      `json:"held"`
 	Limit     *int64     `json:"limit"`
 	Remaining *int64     `json:"remaining"`
-	Over      bool       `json:"over"`
+}
+
+// jsonAsked is how a limit stands to what was asked.
+type jsonAsked struct {
+	jsonLimit
+	Over bool `json:"over"`
 }
 
 type jsonNotice struct {
@@ -175,7 +185,7 @@ func decisionJSON(d answer) jsonDecision {
 	j := jsonDecision{
 		Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
 		Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit),
-		Granted: d.Granted, Limits: []jsonLimit{}, Crossed: []jsonNotice{},
+		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{},
 	}
 	if !d.Window.IsZero() {
 		w := windowJSON(d.Window)
@@ -185,7 +195,7 @@ func decisionJSON(d answer) jsonDecision {
 		j.Expires = &d.expires
 	}
 	for _, l := range d.Limits {
-		j.Limits = append(j.Limits, limitJSON(l))
+		j.Limits = append(j.Limits, jsonAsked{limitJSON(l), l.Over})
 	}
 	for _, n := range d.Crossed {
 		j.Crossed = append(j.Crossed, jsonNotice{ID: n.ID, Limit: n.Limit, Percent: n.Percent, Window: windowJSON(n.Window)})
@@ -196,7 +206,7 @@ func decisionJSON(d answer) jsonDecision {
 func limitJSON(l headroom.LimitState) jsonLimit {
 	return jsonLimit{
 		Name: l.Name, Mode: l.Mode.String(), Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
-		Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), Over: l.Over,
+		Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit),
 	}
 }
 

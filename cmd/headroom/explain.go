@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/config"
+	"github.com/lumcast/headroom/internal/saturate"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -56,7 +57,7 @@ A refusal is not stored, so this explains the present: what would be decided now
 	}
 	meterFlag(cmd, &request.Meter)
 	cmd.Flags().StringVar(&cost, "cost", "", "explain what would become of this cost")
-	cmd.Flags().StringVar(&request.Plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
+	planFlag(cmd, &request.Plan)
 	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
 	return cmd
 }
@@ -86,7 +87,7 @@ func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Confi
 	if x.decision, err = e.Preflight(ctx, r); err != nil {
 		return x, err
 	}
-	if x.usage, err = e.Usage(ctx, headroom.Key{Subject: r.Subject, Meter: r.Meter}, r.Now); err != nil {
+	if x.usage, err = e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}); err != nil {
 		return x, err
 	}
 	if !asked {
@@ -144,7 +145,7 @@ func (x *explanation) fits() int64 {
 	most := int64(headroom.Unlimited)
 	for _, l := range x.decision.Limits {
 		if refuses(l) {
-			most = min(most, together(l.Remaining, x.decision.Granted))
+			most = min(most, saturate.Add(l.Remaining, x.decision.Granted))
 		}
 	}
 	return most
@@ -153,7 +154,7 @@ func (x *explanation) fits() int64 {
 // strictest are the limits that with the grants leave no more than what fits.
 func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
-		if refuses(l) && together(l.Remaining, x.decision.Granted) == fits {
+		if refuses(l) && saturate.Add(l.Remaining, x.decision.Granted) == fits {
 			limits = append(limits, l)
 		}
 	}
@@ -163,7 +164,7 @@ func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 // inTheWay are the limits that alone would refuse the cost.
 func (x *explanation) inTheWay() (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
-		if refuses(l) && x.decision.Cost > together(l.Remaining, x.decision.Granted) {
+		if refuses(l) && x.decision.Cost > saturate.Add(l.Remaining, x.decision.Granted) {
 			limits = append(limits, l)
 		}
 	}
@@ -173,14 +174,6 @@ func (x *explanation) inTheWay() (limits []headroom.LimitState) {
 // refuses reports whether a limit can refuse anything.
 func refuses(l headroom.LimitState) bool {
 	return l.Mode == headroom.Hard && l.Limit != headroom.Unlimited
-}
-
-// together adds what a limit and grants leave.
-func together(remaining, granted int64) int64 {
-	if remaining > headroom.Unlimited-granted {
-		return headroom.Unlimited
-	}
-	return remaining + granted
 }
 
 // counts returns what of a hold counts in the present window of some limit of the plan: what was held in a window that has closed does not.
@@ -252,7 +245,7 @@ type jsonAgain struct {
 }
 
 type jsonExplained struct {
-	jsonLimit
+	jsonAsked
 	Period string `json:"period"`
 	Turns  string `json:"turns"` // the window's end by the clock of the limit's zone
 }
@@ -274,7 +267,7 @@ func (x *explanation) json() jsonExplanation {
 	}
 	for _, l := range d.Limits {
 		p := x.periods[l.Name]
-		j.Limits = append(j.Limits, jsonExplained{jsonLimit: limitJSON(l), Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339)})
+		j.Limits = append(j.Limits, jsonExplained{jsonAsked: jsonAsked{limitJSON(l), l.Over}, Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339)})
 	}
 	return j
 }

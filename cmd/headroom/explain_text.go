@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/saturate"
 )
 
 // shownHolds is how many holds a person is shown; --json has all.
@@ -87,7 +88,7 @@ func (x *explanation) comingBack() string {
 		return ""
 	case x.again.IsZero():
 		for _, l := range x.inTheWay() {
-			if x.decision.Reason == headroom.ReasonNeverFits && x.decision.Cost > together(l.Limit, x.decision.Granted) {
+			if x.decision.Reason == headroom.ReasonNeverFits && x.decision.Cost > saturate.Add(l.Limit, x.decision.Granted) {
 				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.", they, l.Name, thousands(l.Limit))
 			}
 		}
@@ -117,9 +118,9 @@ func (x *explanation) limit(l headroom.LimitState) string {
 	if carried := x.carried(l); carried > 0 {
 		text += fmt.Sprintf(" Of the %s, %s were left over by the window before.", thousands(l.Limit), thousands(carried))
 	}
-	past := together(l.Used, l.Held) - l.Limit
+	past := saturate.Add(l.Used, l.Held) - l.Limit
 	if x.asked && l.Over {
-		past = together(past, x.decision.Cost)
+		past = saturate.Add(past, x.decision.Cost)
 	}
 	switch {
 	case l.Mode == headroom.Hard && l.Used > l.Limit:

@@ -21,7 +21,7 @@ func (a *app) grantCommand() *cobra.Command {
 		Short: "Give a subject units beside those of its plan, once",
 		Long: `Give SUBJECT UNITS beside those of its plan, until they expire: for goodwill, a gift, a purchase. One --id is granted once.
 
-The plan's own units go first, then those of the grant that expires first. The end of a window does not move for them. With --for in place of --expires, a repeat keeps the expiry of the first.`,
+The plan's own units go first, then those of the grant that expires first. The end of a window does not move for them. With --for in place of --expires, a repeat keeps the expiry of the first, for as long as ids are remembered: a script that may run again much later gives --expires.`,
 		Example: `  headroom grant alice 50 --id goodwill-204 --expires 2026-06-30
   headroom grant alice 50 --id goodwill-204 --for 720h
   headroom grant alice 500 --id invoice-9311 --for 90d`,
@@ -35,15 +35,18 @@ The plan's own units go first, then those of the grant that expires first. The e
 			}
 			return a.decide(cmd, args, &spend, said{done: "granted", again: "granted before"},
 				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
-					g := headroom.GrantRequest{Subject: r.Subject, Meter: r.Meter, ID: id, Units: r.Cost, Expires: expires.Time, Now: r.Now}
-					if lasts.Duration != 0 {
-						var err error
-						if g.Expires, err = a.lasting(ctx, e, g, lasts.Duration); err != nil {
-							return answer{}, err
-						}
+					d, err := e.Grant(ctx, headroom.GrantRequest{
+						Subject: r.Subject, Meter: r.Meter, ID: id, Units: r.Cost, Expires: expires.Time, Lasts: lasts.Duration, Now: r.Now,
+					})
+					given := answer{Decision: d, expires: expires.UTC().Truncate(time.Second)}
+					if err != nil || lasts.Duration == 0 {
+						return given, err
 					}
-					d, err := e.Grant(ctx, g)
-					return answer{Decision: d, expires: g.Expires.UTC().Truncate(time.Second)}, err
+					u, err := e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Now: r.Now})
+					if given.expires = u.Grants[id].Expires; given.expires.IsZero() {
+						given.note = "the grant has expired since"
+					}
+					return given, err
 				})
 		},
 	}
@@ -54,16 +57,4 @@ The plan's own units go first, then those of the grant that expires first. The e
 	cmd.Flags().Var(&expires, "expires", "when what is left of the grant is gone")
 	cmd.Flags().Var(&lasts, "for", "how long the grant lasts from now on: 720h, 30d")
 	return cmd
-}
-
-// lasting is when a grant that lasts from now on ends. A grant is known again only with the same expiry, so a repeat takes that of the first.
-func (a *app) lasting(ctx context.Context, e *headroom.Engine, g headroom.GrantRequest, lasts time.Duration) (time.Time, error) {
-	u, err := e.Usage(ctx, headroom.Key{Subject: g.Subject, Meter: g.Meter}, g.Now)
-	if known, ok := u.Grants[g.ID]; err != nil || ok {
-		return known.Expires, err
-	}
-	if g.Now.IsZero() {
-		g.Now = a.now()
-	}
-	return g.Now.Add(lasts), nil
 }

@@ -3,18 +3,16 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
 )
 
 func (a *app) historyCommand() *cobra.Command {
-	var (
-		meter string
-		at    = timeFlag{name: "at"}
-	)
-	cmd := &cobra.Command{
+	return a.reading(&cobra.Command{
 		Use:   "history SUBJECT",
 		Short: "Show what a subject was charged in each of the last windows",
 		Long: fmt.Sprintf(`Show for each limit what SUBJECT was charged in the last %d windows, refunds taken off. A window in which nothing was charged is left out.
@@ -22,29 +20,9 @@ func (a *app) historyCommand() *cobra.Command {
 "usage" shows the latest of them beside what remains now.`, headroom.HistoryWindows),
 		Example: `  headroom history alice
   headroom history alice --json`,
-		Args: arguments("SUBJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.loadConfig()
-			if err != nil {
-				return err
-			}
-			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
-				u, err := engine.Usage(cmd.Context(), headroom.Key{Subject: args[0], Meter: meter}, at.Time)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					a.printJSON(historyJSON(u))
-					return nil
-				}
-				a.printHistory(u, periods(cfg.Catalog, meter))
-				return nil
-			})
-		},
-	}
-	meterFlag(cmd, &meter)
-	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
-	return cmd
+	}, historyJSON, func(u headroom.Usage, cfg *config.Config, _ time.Time) {
+		a.printHistory(u, periods(cfg.Catalog, u.Meter))
+	})
 }
 
 type jsonHistory struct {
@@ -58,7 +36,7 @@ type jsonLimitHistory struct {
 	History []jsonTotal `json:"history"`
 }
 
-func historyJSON(u headroom.Usage) jsonHistory {
+func historyJSON(u headroom.Usage) any {
 	j := jsonHistory{Subject: u.Subject, Meter: u.Meter, Limits: []jsonLimitHistory{}}
 	for _, l := range u.Limits {
 		j.Limits = append(j.Limits, jsonLimitHistory{Name: l.Name, History: totalsJSON(l)})

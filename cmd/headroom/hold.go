@@ -48,7 +48,7 @@ func untilExpiry(ctx context.Context, e *headroom.Engine, r headroom.Request, d 
 	if err != nil || !d.Allowed {
 		return answer{Decision: d}, err
 	}
-	u, err := e.Usage(ctx, headroom.Key{Subject: r.Subject, Meter: r.Meter}, r.Now)
+	u, err := e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Now: r.Now})
 	a := answer{Decision: d, expires: u.Holds[r.Operation].Expires}
 	if a.expires.IsZero() {
 		// The first decision stands, as for every repeat, but whoever is about to begin the work must know.

@@ -4,7 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +40,7 @@ func TestScriptsOnDynamoDB(t *testing.T) {
 				e.Setenv("AWS_ACCESS_KEY_ID", "test")
 				e.Setenv("AWS_SECRET_ACCESS_KEY", "not-to-be-printed")
 				e.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+				e.Setenv("ENDPOINT", endpoint)
 				e.Setenv("STORE", "dynamodb:cli?region=local&endpoint="+endpoint)
 				e.Setenv("HOLDS", "dynamodb:holds?region=local&endpoint="+endpoint)
 				e.Setenv("OTHER", "dynamodb:other?region=local&ledger=other.ledger&endpoint="+endpoint)
@@ -109,6 +116,92 @@ func TestAClockThatWasAhead(t *testing.T) {
 	}
 	if status, out, errs = on(t, store, now, "deduct", "alice", "6", "--operation", "b"); status != statusAllowed || !strings.Contains(out, "11 of 200 used, 189 remain in 2026-W22") {
 		t.Fatal(status, out, errs)
+	}
+}
+
+// TestAnInterruptStopsCleanly interrupts a replay that waits for more of its log.
+func TestAnInterruptStopsCleanly(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot send an interrupt to another one there")
+	}
+	cmd := exec.CommandContext(t.Context(), "headroom", "replay", "-", "--json", "--store", "embedded:"+t.TempDir())
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The bad row tells when the one before it has been taken up.
+	const rows = "completed_at,subject,operation,quality,duration_seconds\n2026-05-25T10:00:00Z,alice,job-1,standard,60\nbad\n"
+	if _, err := io.WriteString(stdin, rows); err != nil {
+		t.Fatal(err)
+	}
+	errs := bufio.NewReader(stderr)
+	if line, err := errs.ReadString('\n'); err != nil || !strings.HasPrefix(line, "headroom: line 3: ") {
+		t.Fatal(line, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(errs)
+	if err != nil || !strings.HasPrefix(string(rest), "headroom: interrupted after ") || strings.Count(string(rest), "\n") != 1 {
+		t.Errorf("stderr %q, %v", rest, err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != statusError {
+		t.Errorf("ended by %v, want exit status 2", err)
+	}
+	if out := stdout.String(); !strings.HasPrefix(out, `{"rows":`) || !strings.Contains(out, `{"error":{"code":"interrupted","message":"interrupted`) {
+		t.Errorf("stdout %q", out)
+	}
+}
+
+// TestNoCredentialsIsOneLine holds that nothing but the error reaches stderr where there are no credentials: the SDK has a line of its own for it.
+func TestNoCredentialsIsOneLine(t *testing.T) {
+	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(metadata.Close)
+	cmd := exec.CommandContext(t.Context(), "headroom", "usage", "alice", "--store", "dynamodb:quota?region=local&endpoint="+metadata.URL)
+	none := t.TempDir()
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "AWS_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL, "AWS_CONFIG_FILE="+filepath.Join(none, "config"), "AWS_SHARED_CREDENTIALS_FILE="+filepath.Join(none, "credentials"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != statusError {
+		t.Errorf("ended by %v, want exit status 2", err)
+	}
+	if out := stderr.String(); !strings.HasPrefix(out, "headroom: ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, "credentials") {
+		t.Errorf("stderr %q", out)
+	}
+}
+
+// TestTheKeysInTheHelpAreRight reads the configuration that the help of plans check shows: it is the one that holds without a file.
+func TestTheKeysInTheHelpAreRight(t *testing.T) {
+	_, help, _ := on(t, "memory:", time.Now(), "plans", "check", "--help")
+	_, shown, found := strings.Cut(help, "left out:\n\n")
+	shown, _, ended := strings.Cut(shown, "\n\n")
+	if !found || !ended {
+		t.Fatalf("no configuration in\n%s", help)
+	}
+	file := filepath.Join(t.TempDir(), "headroom.yaml")
+	if err := os.WriteFile(file, []byte(shown), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, got, errs := on(t, "memory:", time.Now(), "plans", "check", file)
+	_, want, _ := on(t, "memory:", time.Now(), "plans", "check")
+	if got != want || errs != "" {
+		t.Errorf("the configuration shown is\n%s\nthe built-in one is\n%s\n%s", got, want, errs)
 	}
 }
 

@@ -41,7 +41,7 @@ The rows of a subject are charged in the order of the file, those of different s
 
 Exit status: 0 if the whole file was read, whatever was refused; 2 if not, or if the store fails for good. The summary of what was done comes in both cases, and after an interrupt.`,
 		Example: `  headroom replay usage.csv.gz --store memory:
-  headroom replay usage.csv --limit 500 --store embedded:/tmp/trial
+  headroom replay usage.csv --limit 500 --store embedded:trial
   zcat usage-*.csv.gz | headroom replay - --json --store memory:`,
 		Args: arguments("FILE.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,9 +78,9 @@ func (a *app) replay(ctx context.Context, path string, f replayFlags) (err error
 		a.printReplay(sum, took, f)
 		switch {
 		case errors.Is(err, context.Canceled):
-			return fmt.Errorf("interrupted after %s rows: what is charged stays charged, and a replay from the start is safe", thousands(sum.Rows))
+			return headroom.Errorf(codeInterrupted, nil, "interrupted after %s: what is charged stays charged, and a replay from the start is safe", count(sum.Rows, "row"))
 		case err != nil:
-			return fmt.Errorf("stopped after %s rows; a replay from the start is safe: %w", thousands(sum.Rows), err)
+			return fmt.Errorf("stopped after %s; a replay from the start is safe: %w", count(sum.Rows, "row"), err)
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ func (a *app) printReplay(sum replay.Summary, took time.Duration, f replayFlags)
 			Seconds  float64 `json:"seconds"`
 		}{
 			sum.Rows, sum.Admitted, sum.Refused, sum.Replayed, sum.Late, sum.Charged,
-			len(sum.Subjects), sum.ChargedWindows(), sum.Errors, took.Round(time.Millisecond).Seconds(),
+			len(sum.Subjects), sum.ChargedWindows(), sum.Errors, math.Round(took.Seconds()*1000) / 1000,
 		})
 		return
 	}
@@ -47,19 +48,27 @@ func (a *app) printReplay(sum replay.Summary, took time.Duration, f replayFlags)
 	a.printHeaviest(sum, unit, f.top)
 }
 
-// printWindows draws what was charged in each window.
+// printWindows draws what was charged in each window, from the first to the last in which something was.
 func (a *app) printWindows(sum replay.Summary, unit string) {
-	if sum.ChargedWindows() == 0 {
+	idle := func(w replay.WindowTally) bool { return w.Charged == 0 }
+	windows := sum.Windows
+	for len(windows) > 0 && idle(windows[0]) {
+		windows = windows[1:]
+	}
+	for len(windows) > 0 && idle(windows[len(windows)-1]) {
+		windows = windows[:len(windows)-1]
+	}
+	if len(windows) == 0 {
 		return
 	}
 	var most int64
-	for _, w := range sum.Windows {
+	for _, w := range windows {
 		most = max(most, w.Charged)
 	}
 	fmt.Fprintf(a.stdout, "\ncharged in %s, %s to %s, at most %s %s:  ", count(int64(sum.ChargedWindows()), "window"),
-		sum.Windows[0].Window.Key, sum.Windows[len(sum.Windows)-1].Window.Key, thousands(most), unit)
+		windows[0].Window.Key, windows[len(windows)-1].Window.Key, thousands(most), unit)
 	levels := []rune("▁▂▃▄▅▆▇█")
-	for _, w := range sum.Windows {
+	for _, w := range windows {
 		fmt.Fprint(a.stdout, string(levels[int(float64(w.Charged)/float64(most)*float64(len(levels)-1))]))
 	}
 	fmt.Fprintln(a.stdout)

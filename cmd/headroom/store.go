@@ -122,15 +122,16 @@ func (a *app) logger() *slog.Logger {
 
 // dataDir is where a program of this system keeps a user's data.
 func dataDir(system string, env func(string) string) (string, error) {
-	base, missing := env("XDG_DATA_HOME"), "HOME"
-	home := env("HOME")
+	var base string
+	missing, home := "HOME", env("HOME")
 	switch {
 	case system == "windows":
 		base, missing = env("LocalAppData"), "LocalAppData"
 	case system == "darwin" && home != "":
 		base = filepath.Join(home, "Library", "Application Support")
-	case !filepath.IsAbs(base) && home != "":
-		// The XDG base directory specification tells to ignore a relative path.
+	case filepath.IsAbs(env("XDG_DATA_HOME")): // its specification tells to ignore a relative path
+		base = env("XDG_DATA_HOME")
+	case home != "":
 		base = filepath.Join(home, ".local", "share")
 	}
 	if base == "" {

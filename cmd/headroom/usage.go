@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
 )
 
 const (
@@ -18,55 +19,55 @@ const (
 )
 
 func (a *app) usageCommand() *cobra.Command {
-	var (
-		meter string
-		at    = timeFlag{name: "at"}
-	)
-	cmd := &cobra.Command{
+	return a.reading(&cobra.Command{
 		Use:   "usage SUBJECT",
 		Short: "Show what a subject has used, what remains and when it turns",
 		Long:  `Show for each limit what SUBJECT has used in the present window, what remains, when the window turns, and what was used in the windows before. A subject that nobody has seen has used nothing.`,
 		Example: `  headroom usage alice
   headroom usage alice --json
   headroom usage user-04 --at 1993-12-31   # after a replay of a log of that year`,
-		Args: arguments("SUBJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := a.loadConfig()
+	}, usageJSON, func(u headroom.Usage, _ *config.Config, now time.Time) { a.printUsage(u, now) })
+}
+
+// reading makes cmd a verb that reads what a subject has used, and shows it to a program or to a person.
+func (a *app) reading(cmd *cobra.Command, toJSON func(headroom.Usage) any, show func(headroom.Usage, *config.Config, time.Time)) *cobra.Command {
+	var (
+		request headroom.UsageRequest
+		at      = timeFlag{name: "at"}
+	)
+	cmd.Args = arguments("SUBJECT")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := a.loadConfig()
+		if err != nil {
+			return err
+		}
+		request.Subject, request.Now = args[0], at.Time
+		return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+			u, err := engine.Usage(cmd.Context(), request)
 			if err != nil {
 				return err
 			}
-			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
-				u, err := engine.Usage(cmd.Context(), headroom.Key{Subject: args[0], Meter: meter}, at.Time)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					a.printJSON(usageJSON(u))
-					return nil
-				}
-				now := at.Time
-				if now.IsZero() {
-					now = a.now()
-				}
-				a.printUsage(u, now)
+			if a.json {
+				a.printJSON(toJSON(u))
 				return nil
-			})
-		},
+			}
+			now := at.Time
+			if now.IsZero() {
+				now = a.now()
+			}
+			show(u, cfg, now)
+			return nil
+		})
 	}
-	meterFlag(cmd, &meter)
+	meterFlag(cmd, &request.Meter)
+	planFlag(cmd, &request.Plan)
 	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
 	return cmd
 }
 
 type jsonLimitUsage struct {
-	Name      string      `json:"name"`
-	Mode      string      `json:"mode"`
-	Window    jsonWindow  `json:"window"`
-	Used      int64       `json:"used"`
-	Held      int64       `json:"held"`
-	Limit     *int64      `json:"limit"`
-	Remaining *int64      `json:"remaining"`
-	History   []jsonTotal `json:"history"`
+	jsonLimit
+	History []jsonTotal `json:"history"`
 }
 
 type jsonTotal struct {
@@ -89,10 +90,7 @@ func totalsJSON(l headroom.LimitUsage) []jsonTotal {
 func usageJSON(u headroom.Usage) any {
 	limits := []jsonLimitUsage{}
 	for _, l := range u.Limits {
-		limits = append(limits, jsonLimitUsage{
-			Name: l.Name, Mode: l.Mode.String(), Window: windowJSON(l.Window), Used: l.Used, Held: l.Held,
-			Limit: unlessUnlimited(l.Limit, l.Limit), Remaining: unlessUnlimited(l.Remaining, l.Limit), History: totalsJSON(l),
-		})
+		limits = append(limits, jsonLimitUsage{limitJSON(l.LimitState), totalsJSON(l)})
 	}
 	return map[string]any{
 		"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits,

@@ -73,7 +73,7 @@ func (a *app) whatif(ctx context.Context, log string, f whatifFlags) error {
 	for _, s := range scenarios {
 		o, err := a.outcome(ctx, log, f.meter, s)
 		if errors.Is(err, context.Canceled) {
-			return errors.New("interrupted: nothing was compared")
+			return headroom.Errorf(codeInterrupted, nil, "interrupted: nothing was compared")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
@@ -145,7 +145,20 @@ func draw(path string, c comparison) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, picture, 0o666); err != nil {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		// A pipe or a link is written to, not put out of its place.
+		if err := os.WriteFile(path, picture, 0o666); err != nil {
+			return usageError("the picture cannot be written: %v", err)
+		}
+		return nil
+	}
+	whole := path + ".new"
+	err = os.WriteFile(whole, picture, 0o666)
+	if err == nil {
+		err = os.Rename(whole, path)
+	}
+	if err != nil {
+		_ = os.Remove(whole) // it may not be there
 		return usageError("the picture cannot be written: %v", err)
 	}
 	return nil
@@ -218,20 +231,32 @@ func share(t replay.Tally) float64 {
 
 // printComparison shows a column for each configuration.
 func (a *app) printComparison(c comparison) {
-	unit := printable(c.meter)
 	var rows [][]string
 	for _, o := range c.outcomes {
 		rows = append(rows, []string{printable(o.Name), o.About})
 	}
 	table(a.stdout, "ll", rows)
-	fmt.Fprintln(a.stdout)
-
-	align := "l" + strings.Repeat("r", len(c.outcomes))
-	heading := []string{""}
-	for _, o := range c.outcomes {
-		heading = append(heading, printable(o.Name))
+	for _, rows := range [][][]string{c.totals(), c.hardest(), c.weekly()} {
+		if len(rows) > 0 {
+			fmt.Fprintln(a.stdout)
+			table(a.stdout, "l"+strings.Repeat("r", len(c.outcomes)), rows)
+		}
 	}
-	rows = [][]string{heading}
+}
+
+// heading is the first row of a table with a column for each configuration.
+func (c comparison) heading(of string) []string {
+	row := []string{of}
+	for _, o := range c.outcomes {
+		row = append(row, printable(o.Name))
+	}
+	return row
+}
+
+// totals compares the outcomes as a whole.
+func (c comparison) totals() [][]string {
+	unit := printable(c.meter)
+	rows := [][]string{c.heading("")}
 	line := func(name string, show func(whatif.Outcome) string) {
 		row := []string{name}
 		for _, o := range c.outcomes {
@@ -239,51 +264,58 @@ func (a *app) printComparison(c comparison) {
 		}
 		rows = append(rows, row)
 	}
+	number := func(name string, n func(whatif.Outcome) int64) {
+		line(name, func(o whatif.Outcome) string { return thousands(n(o)) })
+	}
 	// What is nothing under all of them is not worth a line.
 	unless0 := func(name string, n func(whatif.Outcome) int64) {
 		if slices.ContainsFunc(c.outcomes, func(o whatif.Outcome) bool { return n(o) != 0 }) {
-			line(name, func(o whatif.Outcome) string { return thousands(n(o)) })
+			number(name, n)
 		}
 	}
-	line("rows", func(o whatif.Outcome) string { return thousands(o.Rows) })
-	line("rows admitted", func(o whatif.Outcome) string { return thousands(o.Admitted) })
-	line("rows refused", func(o whatif.Outcome) string { return thousands(o.Refused) })
+	number("rows", func(o whatif.Outcome) int64 { return o.Rows })
+	number("rows admitted", func(o whatif.Outcome) int64 { return o.Admitted })
+	number("rows refused", func(o whatif.Outcome) int64 { return o.Refused })
 	unless0("  greater than a limit", func(o whatif.Outcome) int64 { return o.NeverFit })
 	unless0("rows replayed", func(o whatif.Outcome) int64 { return o.Replayed })
 	unless0("rows late", func(o whatif.Outcome) int64 { return o.Late })
 	unless0("rows in error", func(o whatif.Outcome) int64 { return o.Errors })
-	line(unit+" charged", func(o whatif.Outcome) string { return thousands(o.Charged) })
-	line(unit+" refused", func(o whatif.Outcome) string { return thousands(o.RefusedUnits) })
+	number(unit+" charged", func(o whatif.Outcome) int64 { return o.Charged })
+	number(unit+" refused", func(o whatif.Outcome) int64 { return o.RefusedUnits })
 	line("share of the "+unit+" refused", func(o whatif.Outcome) string { return percent(o.RefusedUnits, o.Asked()) })
 	line("subjects refused at least once", func(o whatif.Outcome) string {
 		return fmt.Sprintf("%s of %s", thousands(int64(o.SubjectsRefused())), thousands(int64(len(o.Subjects))))
 	})
-	table(a.stdout, align, rows)
+	return rows
+}
 
-	if hits := whatif.Hardest(c.outcomes, c.top); len(hits) > 0 {
-		heading[0] = "hit hardest: " + unit + " refused, share"
-		rows = [][]string{heading}
-		for _, h := range hits {
-			row := []string{printable(h.Subject)}
-			for _, t := range h.By {
-				row = append(row, fmt.Sprintf("%s %8s", thousands(t.RefusedUnits), percent(t.RefusedUnits, t.Asked())))
-			}
-			rows = append(rows, row)
+// hardest compares what the hardest hit subjects were refused.
+func (c comparison) hardest() (rows [][]string) {
+	for i, h := range whatif.Hardest(c.outcomes, c.top) {
+		if i == 0 {
+			rows = append(rows, c.heading("hit hardest: "+printable(c.meter)+" refused, share"))
 		}
-		fmt.Fprintln(a.stdout)
-		table(a.stdout, align, rows)
-	}
-	if weeks, course := whatif.Course(c.outcomes); len(weeks) > 0 {
-		heading[0] = "week by week: " + unit + " charged / refused"
-		rows = [][]string{heading}
-		for i, w := range weeks {
-			row := []string{w.Key}
-			for _, by := range course {
-				row = append(row, thousands(by[i].Charged)+" / "+thousands(by[i].Refused))
-			}
-			rows = append(rows, row)
+		row := []string{printable(h.Subject)}
+		for _, t := range h.By {
+			row = append(row, fmt.Sprintf("%s %8s", thousands(t.RefusedUnits), percent(t.RefusedUnits, t.Asked())))
 		}
-		fmt.Fprintln(a.stdout)
-		table(a.stdout, align, rows)
+		rows = append(rows, row)
 	}
+	return rows
+}
+
+// weekly compares the weeks.
+func (c comparison) weekly() (rows [][]string) {
+	weeks, course := whatif.Course(c.outcomes)
+	for i, w := range weeks {
+		if i == 0 {
+			rows = append(rows, c.heading("week by week: "+printable(c.meter)+" charged / refused"))
+		}
+		row := []string{w.Key}
+		for _, by := range course {
+			row = append(row, thousands(by[i].Charged)+" / "+thousands(by[i].Refused))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

@@ -1,12 +1,35 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/lumcast/headroom"
 )
+
+// TestAnInterruptedComparison holds that an interrupt has its own code here too, and that nothing is drawn.
+func TestAnInterruptedComparison(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	picture := filepath.Join(t.TempDir(), "whatif.svg")
+	a := &app{stdout: bufio.NewWriter(io.Discard), stderr: io.Discard, env: func(string) string { return "" }, now: time.Now}
+	err := a.whatif(ctx, "../../examples/nasa-ipsc-1993/usage.csv.gz", whatifFlags{meter: "slots", picture: picture})
+	var failure *headroom.Error
+	if !errors.As(err, &failure) || failure.Code != codeInterrupted {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(picture); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a picture was drawn: %v", err)
+	}
+}
 
 // TestThePictureInTheDocsIsCurrent draws docs/whatif.svg again. If it fails after a change of the drawing, run the command below in the root of the repository.
 func TestThePictureInTheDocsIsCurrent(t *testing.T) {

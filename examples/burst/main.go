@@ -121,7 +121,7 @@ func burst(ctx context.Context, w way) (result, error) {
 	if failed != nil {
 		return r, failed
 	}
-	usage, err := engine.Usage(ctx, headroom.Key{Subject: user.Subject, Meter: user.Meter}, time.Time{})
+	usage, err := engine.Usage(ctx, headroom.UsageRequest{Subject: user.Subject, Meter: user.Meter})
 	if err != nil {
 		return r, err
 	}

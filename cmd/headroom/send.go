@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/spf13/cobra"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/pipeline"
+)
+
+// sqsBatch is how many messages one request carries.
+const sqsBatch = 10
+
+func (a *app) sendCommand() *cobra.Command {
+	var queue, file string
+	var at awsFlags
+	attempt := 1
+	cmd := &cobra.Command{
+		Use:   "send [JOB] [USER] [CLASS] [SECONDS] --queue URL",
+		Short: "Send one job, or many from a CSV file, to the pipeline's queue",
+		Long: `Send a job to the queue of the pipeline on AWS, or with --csv each line of a file, whose header names the columns jobId, userId, voiceQuality, durationSeconds and, for a deliberate rerun of a failed job, attempt. Other columns are passed on to the work.
+
+To send the same job twice is harmless: it runs once, and is charged once.`,
+		Example: `  headroom send episode-17 alice neural 900 --queue https://sqs.eu-central-1.amazonaws.com/123456789012/jobs
+  headroom send --csv jobs.csv
+  headroom send episode-17 alice neural 900 --attempt 2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if file != "" {
+				return arguments()(cmd, args)
+			}
+			return arguments("JOB", "USER", "CLASS", "SECONDS")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if queue = cmp.Or(queue, a.env("HEADROOM_QUEUE")); queue == "" {
+				return usageError("--queue is missing: the URL of the queue, an output of the stack")
+			}
+			var bodies [][]byte
+			var err error
+			if file != "" {
+				bodies, err = readJobs(file, a.stdin)
+			} else {
+				var seconds float64
+				if seconds, err = strconv.ParseFloat(args[3], 64); err != nil {
+					return usageError("SECONDS %q: want a number", args[3])
+				}
+				var body []byte
+				body, err = pipeline.Send(args[0], args[1], args[2], seconds, attempt, nil)
+				bodies = append(bodies, body)
+			}
+			if err != nil {
+				return err
+			}
+			sdk, err := at.load(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := send(cmd.Context(), sqs.NewFromConfig(sdk), queue, bodies); err != nil {
+				return err
+			}
+			if a.json {
+				a.printJSON(map[string]any{"sent": len(bodies)})
+				return nil
+			}
+			fmt.Fprintf(a.stdout, "sent: %s\n", count(int64(len(bodies)), "job"))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&queue, "queue", "", "URL of the queue (default: $HEADROOM_QUEUE)")
+	cmd.Flags().StringVar(&file, "csv", "", "file of jobs; - is standard input")
+	cmd.Flags().IntVar(&attempt, "attempt", 1, "2 or more: run a job again on purpose whose last attempt failed")
+	at.flags(cmd)
+	return cmd
+}
+
+func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte) error {
+	for from := 0; from < len(bodies); from += sqsBatch {
+		in := &sqs.SendMessageBatchInput{QueueUrl: &queue}
+		for i, body := range bodies[from:min(from+sqsBatch, len(bodies))] {
+			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(body))})
+		}
+		out, err := client.SendMessageBatch(ctx, in)
+		if err == nil && len(out.Failed) > 0 {
+			err = fmt.Errorf("%s", aws.ToString(out.Failed[0].Message))
+		}
+		if err != nil {
+			return headroom.Errorf(headroom.CodeUnavailable, err, "after %d of %d jobs the queue takes no more; to send all of them again is harmless", from, len(bodies))
+		}
+	}
+	return nil
+}
+
+// awsFlags are those of verbs that talk to AWS beside the store.
+type awsFlags struct{ region, endpoint string }
+
+func (f *awsFlags) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.region, "region", "", "AWS region (default: as the SDK's configuration says)")
+	cmd.Flags().StringVar(&f.endpoint, "endpoint", "", "address in the place of AWS, for an emulator")
+}
+
+func (f *awsFlags) load(ctx context.Context) (aws.Config, error) {
+	var load []func(*config.LoadOptions) error
+	if f.region != "" {
+		load = append(load, config.WithRegion(f.region))
+	}
+	if f.endpoint != "" {
+		load = append(load, config.WithBaseEndpoint(f.endpoint))
+	}
+	sdk, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return sdk, headroom.Errorf(headroom.CodeInvalid, err, "the AWS configuration does not load")
+	}
+	if sdk.Region == "" {
+		return sdk, usageError("no AWS region: give --region, or set AWS_REGION or the profile's")
+	}
+	return sdk, nil
+}

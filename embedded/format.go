@@ -1,0 +1,347 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// What is on disk, format 1.
+//
+// A key begins with a letter for its table. A name inside a key is preceded by its length unless it comes last, so that no two names make one key, whatever bytes they hold.
+//
+//	f                                           the format's number
+//	c                                           the clock: time, then the longest horizon in nanoseconds
+//	p subject                                   name of the subject's plan
+//	s len subject meter                         state: two generations, flags (1 byte each: has holds, has grants), number of counters, counters sorted by name
+//	h len subject len meter counter             history of a counter: number of totals, totals, the latest first
+//	l len subject meter                         live holds, if there are any: number of them, each the id and the text of headroom.Record
+//	g len subject meter                         grants, if there are any: number of them, each the id, units, used, expiry (time)
+//	o kind label len subject len meter id       a remembered id: the text of headroom.Record
+//
+//	generation  kind (1 byte), label (time); nothing after kind 0, which is no generation
+//	counter     len name, flags (1 byte: 1 has history), len window key, start (time), end (time), count, carried over
+//	total       start (time), units, flags (1 byte: 1 unknown)
+//	time        Unix seconds, nanoseconds
+//	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds (4 bytes), so that keys sort by time
+//
+// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion,
+// so that a later format can change one kind of row and still read those written before.
+const (
+	format     = 1
+	rowVersion = 1
+)
+
+// Tables.
+const (
+	tableFormat  = 'f'
+	tableClock   = 'c'
+	tablePlan    = 'p'
+	tableState   = 's'
+	tableHistory = 'h'
+	tableHolds   = 'l'
+	tableGrants  = 'g'
+	tableOps     = 'o'
+)
+
+// Kinds of a generation of operation ids: by whose time it was begun. Only what the clock began is ever swept: of a log that is replayed at its own time, nobody can say when it will be replayed again.
+const (
+	noGeneration byte = iota
+	byClock
+	byCaller
+)
+
+// generation names a set of operation ids that are forgotten together.
+type generation struct {
+	kind  byte
+	label time.Time
+}
+
+// entry is what is stored for one key: its state, without the subject's plan. A counter whose history is stored but was not read is Partial.
+type entry struct {
+	state         headroom.State
+	young, old    generation // the labels are those of the state
+	holds, grants bool       // there are some
+}
+
+var errDamaged = errors.New("damaged row")
+
+func appendName(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()), uint64(t.Nanosecond()))
+}
+
+func planKey(subject string) []byte { return append([]byte{tablePlan}, subject...) }
+
+func stateKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableState}, k.Subject), k.Meter...)
+}
+
+func holdsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableHolds}, k.Subject), k.Meter...)
+}
+
+func grantsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableGrants}, k.Subject), k.Meter...)
+}
+
+func historyKey(k headroom.Key, counter string) []byte {
+	return append(appendName(appendName([]byte{tableHistory}, k.Subject), k.Meter), counter...)
+}
+
+// opsPrefix is what the keys of all operations of a generation begin with.
+func opsPrefix(g generation) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{tableOps, g.kind}, uint64(g.label.Unix())^(1<<63))
+	return binary.BigEndian.AppendUint32(b, uint32(g.label.Nanosecond()))
+}
+
+const opsPrefixLen = 1 + 1 + 8 + 4
+
+func opKey(g generation, k headroom.Key, operation string) []byte {
+	return append(appendName(appendName(opsPrefix(g), k.Subject), k.Meter), operation...)
+}
+
+// opsLabel reads the label of the generation that a key of the table of operations belongs to.
+func opsLabel(key []byte) (time.Time, error) {
+	if len(key) < opsPrefixLen {
+		return time.Time{}, errDamaged
+	}
+	seconds := int64(binary.BigEndian.Uint64(key[2:10]) ^ (1 << 63))
+	return time.Unix(seconds, int64(binary.BigEndian.Uint32(key[10:14]))).UTC(), nil
+}
+
+func (e entry) encode() []byte {
+	b := []byte{rowVersion}
+	for _, g := range []generation{e.young, e.old} {
+		b = append(b, g.kind)
+		if g.kind != noGeneration {
+			b = appendTime(b, g.label)
+		}
+	}
+	b = append(b, flag(e.holds), flag(e.grants))
+	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
+	for _, name := range slices.Sorted(maps.Keys(e.state.Counters)) {
+		c := e.state.Counters[name]
+		b = append(appendName(b, name), flag(c.Partial || len(c.Past) > 0))
+		b = appendName(b, c.Window.Key)
+		b = appendTime(appendTime(b, c.Window.Start), c.Window.End)
+		b = binary.AppendVarint(binary.AppendVarint(b, c.Count), c.Carried)
+	}
+	return b
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+func decodeEntry(row []byte) (entry, error) {
+	d := newDecoder(row)
+	e := entry{young: d.generation(), old: d.generation(), holds: d.flag(), grants: d.flag()}
+	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label
+	e.state.Counters = map[string]headroom.Counter{}
+	for range d.number() {
+		name := d.name()
+		c := headroom.Counter{Partial: d.flag()}
+		c.Window = headroom.Window{Key: d.name(), Start: d.time(), End: d.time()}
+		c.Count, c.Carried = d.signed(), d.signed()
+		if d.bad {
+			break
+		}
+		e.state.Counters[name] = c
+	}
+	return e, d.done()
+}
+
+func encodeHistory(past []headroom.Total) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(past)))
+	for _, t := range past {
+		b = append(binary.AppendVarint(appendTime(b, t.Start), t.Units), flag(t.Unknown))
+	}
+	return b
+}
+
+func encodeHolds(holds map[string]headroom.Record) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(holds)))
+	for _, id := range slices.Sorted(maps.Keys(holds)) {
+		b = appendName(appendName(b, id), holds[id].String())
+	}
+	return b
+}
+
+func decodeHolds(row []byte) (map[string]headroom.Record, error) {
+	d := newDecoder(row)
+	holds := map[string]headroom.Record{}
+	for range d.number() {
+		id, text := d.name(), d.name()
+		if d.bad {
+			break
+		}
+		hold, err := headroom.ParseRecord(text)
+		if err != nil {
+			return nil, err
+		}
+		holds[id] = hold
+	}
+	return holds, d.done()
+}
+
+func encodeGrants(grants map[string]headroom.Grant) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(grants)))
+	for _, id := range slices.Sorted(maps.Keys(grants)) {
+		g := grants[id]
+		b = appendTime(binary.AppendVarint(binary.AppendVarint(appendName(b, id), g.Units), g.Used), g.Expires)
+	}
+	return b
+}
+
+func decodeGrants(row []byte) (map[string]headroom.Grant, error) {
+	d := newDecoder(row)
+	grants := map[string]headroom.Grant{}
+	for range d.number() {
+		id := d.name()
+		g := headroom.Grant{Units: d.signed(), Used: d.signed(), Expires: d.time()}
+		if d.bad {
+			break
+		}
+		grants[id] = g
+	}
+	return grants, d.done()
+}
+
+func decodeHistory(row []byte) ([]headroom.Total, error) {
+	d := newDecoder(row)
+	var past []headroom.Total
+	for range d.number() {
+		t := headroom.Total{Start: d.time(), Units: d.signed(), Unknown: d.flag()}
+		if d.bad {
+			break
+		}
+		past = append(past, t)
+	}
+	return past, d.done()
+}
+
+func encodeClock(mark time.Time, horizon time.Duration) []byte {
+	return binary.AppendUvarint(appendTime([]byte{rowVersion}, mark), uint64(horizon))
+}
+
+func decodeClock(row []byte) (mark time.Time, horizon time.Duration, err error) {
+	d := newDecoder(row)
+	mark, horizon = d.time(), time.Duration(d.number())
+	if horizon < 0 {
+		d.bad = true
+	}
+	return mark, horizon, d.done()
+}
+
+func encodeFormat(number uint64) []byte { return binary.AppendUvarint([]byte{rowVersion}, number) }
+
+// decodeFormat reads no further than the number: what a later format keeps after it is not for this program.
+func decodeFormat(row []byte) (uint64, error) {
+	d := newDecoder(row)
+	number := d.number()
+	if d.bad {
+		return 0, errDamaged
+	}
+	return number, nil
+}
+
+// decoder reads a row. After a read that fails, bad is set and every further read gives zeros.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func newDecoder(row []byte) *decoder {
+	d := &decoder{rest: row}
+	if d.byte() != rowVersion {
+		d.bad = true
+	}
+	return d
+}
+
+// done reports whether the row was read without fault and to its end.
+func (d *decoder) done() error {
+	if d.bad || len(d.rest) != 0 {
+		return errDamaged
+	}
+	return nil
+}
+
+func (d *decoder) take(n uint64) []byte {
+	if d.bad || n > uint64(len(d.rest)) {
+		d.bad = true
+		return nil
+	}
+	taken := d.rest[:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *decoder) byte() byte {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) flag() bool {
+	b := d.byte()
+	if b > 1 {
+		d.bad = true
+	}
+	return b == 1
+}
+
+func (d *decoder) number() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if d.take(uint64(max(n, 0))); n <= 0 || d.bad {
+		d.bad = true
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) signed() int64 {
+	v, n := binary.Varint(d.rest)
+	if d.take(uint64(max(n, 0))); n <= 0 || d.bad {
+		d.bad = true
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) name() string { return string(d.take(d.number())) }
+
+func (d *decoder) time() time.Time {
+	seconds, nanoseconds := d.signed(), d.number()
+	if nanoseconds >= 1e9 {
+		d.bad = true
+	}
+	if d.bad {
+		return time.Time{}
+	}
+	return time.Unix(seconds, int64(nanoseconds)).UTC()
+}
+
+func (d *decoder) generation() generation {
+	g := generation{kind: d.byte()}
+	switch g.kind {
+	case noGeneration:
+	case byClock, byCaller:
+		g.label = d.time()
+	default:
+		d.bad = true
+	}
+	return g
+}

@@ -1,0 +1,209 @@
+package embedded
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/lumcast/headroom"
+)
+
+// found is what the rows of one key say, read under the lock of its stripe.
+type found struct {
+	entry
+	plan    string
+	records map[string]headroom.Record // of the ids asked for
+}
+
+func (f found) view(now time.Time) headroom.View {
+	v := headroom.View{State: f.state, Records: f.records, Now: now}
+	v.State.Plan = f.plan
+	return v
+}
+
+// find reads the state of a key without its history, its subject's plan, and what is remembered of ids.
+func (s *Store) find(k headroom.Key, ids ...string) (found, error) {
+	f := found{records: map[string]headroom.Record{}}
+	_, err := s.get(planKey(k.Subject), func(row []byte) error {
+		f.plan = string(row)
+		return nil
+	})
+	if err != nil {
+		return found{}, s.unread(k, err)
+	}
+	_, err = s.get(stateKey(k), func(row []byte) (err error) {
+		f.entry, err = decodeEntry(row)
+		return err
+	})
+	if err != nil {
+		return found{}, s.unread(k, err)
+	}
+	if err := s.findParts(k, f.entry.holds, f.entry.grants, &f.state); err != nil {
+		return found{}, s.unread(k, err)
+	}
+	for _, id := range ids {
+		if err := s.findRecord(k, id, &f); err != nil {
+			return found{}, s.unread(k, err)
+		}
+	}
+	return f, nil
+}
+
+// findParts reads the holds and the grants of a key, which most have none of.
+func (s *Store) findParts(k headroom.Key, holds, grants bool, state *headroom.State) error {
+	if holds {
+		ok, err := s.get(holdsKey(k), func(row []byte) (err error) {
+			state.Holds, err = decodeHolds(row)
+			return err
+		})
+		if err != nil || !ok {
+			return cmp.Or(err, errDamaged)
+		}
+	}
+	if grants {
+		ok, err := s.get(grantsKey(k), func(row []byte) (err error) {
+			state.Grants, err = decodeGrants(row)
+			return err
+		})
+		if err != nil || !ok {
+			return cmp.Or(err, errDamaged)
+		}
+	}
+	return nil
+}
+
+// findRecord adds to f what is remembered of an id: a hold, else what the young generation says, else the old.
+func (s *Store) findRecord(k headroom.Key, id string, f *found) error {
+	if hold, ok := f.state.Holds[id]; ok {
+		f.records[id] = hold
+		return nil
+	}
+	for _, g := range []generation{f.young, f.old} {
+		if g.kind == noGeneration {
+			continue
+		}
+		ok, err := s.get(opKey(g, k, id), func(row []byte) error {
+			record, err := headroom.ParseRecord(string(row))
+			f.records[id] = record
+			return err
+		})
+		if ok || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findHistory adds the stored history of the named counters to e.
+func (s *Store) findHistory(k headroom.Key, e entry, counters []string) error {
+	for _, name := range counters {
+		c := e.state.Counters[name]
+		if !c.Partial {
+			continue
+		}
+		ok, err := s.get(historyKey(k, name), func(row []byte) (err error) {
+			c.Past, err = decodeHistory(row)
+			return err
+		})
+		if err == nil && !ok {
+			err = errDamaged
+		}
+		if err != nil {
+			return s.unread(k, err)
+		}
+		c.Partial = false
+		e.state.Counters[name] = c
+	}
+	return nil
+}
+
+// get calls read with the row of key, if there is one. The row is only valid during the call.
+func (s *Store) get(key []byte, read func(row []byte) error) (found bool, err error) {
+	row, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = read(row); err != nil {
+		_ = closer.Close()
+		return false, err
+	}
+	return true, closer.Close()
+}
+
+// unread is the error of a key whose rows could not be read.
+func (s *Store) unread(k headroom.Key, cause error) error {
+	if err := s.stopped(); err != nil {
+		return err // no wonder
+	}
+	if errors.Is(cause, errDamaged) || errors.Is(cause, headroom.ErrFormat) || pebble.IsCorruptionError(cause) {
+		return headroom.Errorf(headroom.CodeFormat, cause, "what the store in %s has for subject %q, meter %q cannot be read; nothing was written", s.dir, k.Subject, k.Meter)
+	}
+	return headroom.Errorf(headroom.CodeUnavailable, cause, "reading subject %q, meter %q from the store in %s; nothing was written", k.Subject, k.Meter, s.dir)
+}
+
+// rewritten names the counters whose history c changes.
+func rewritten(c headroom.Change) []string {
+	var names []string
+	for _, step := range c.Steps {
+		if step.Opens && !step.From.IsZero() || len(step.Fold)+len(step.Past) > 0 {
+			names = append(names, step.Limit)
+		}
+	}
+	return names
+}
+
+// after is e once c is applied; state is what c made of e's.
+func (e entry) after(c headroom.Change, state headroom.State) entry {
+	e.state, e.holds, e.grants = state, len(state.Holds) > 0, len(state.Grants) > 0
+	kind := byClock
+	if !c.Now.IsZero() {
+		kind = byCaller
+	}
+	if !c.Rotate.IsZero() {
+		e.young, e.old = generation{kind: kind, label: c.Rotate}, e.young
+	} else if e.young.kind == noGeneration {
+		e.young = generation{kind: kind, label: c.Epoch}
+	}
+	return e
+}
+
+// put adds to b the rows that c changes, from before to after.
+func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
+	errs := []error{b.Set(stateKey(c.Key), after.encode(), nil)}
+	holds := false
+	for _, r := range c.Records {
+		switch {
+		case r.Is == nil, r.Is.Kind == headroom.KindHold:
+			holds = true
+			// Nothing else is to be remembered of the id, lest it comes back when the hold goes.
+			for _, g := range []generation{before.young, before.old} {
+				if r.Was != nil && r.Was.Kind != headroom.KindHold && g.kind != noGeneration {
+					errs = append(errs, b.Delete(opKey(g, c.Key, r.ID), nil))
+				}
+			}
+		default:
+			holds = holds || r.Was != nil && r.Was.Kind == headroom.KindHold
+			errs = append(errs, b.Set(opKey(after.young, c.Key, r.ID), []byte(r.Is.String()), nil))
+		}
+	}
+	row := func(changed, there bool, key []byte, value func() []byte) {
+		switch {
+		case changed && there:
+			errs = append(errs, b.Set(key, value(), nil))
+		case changed:
+			errs = append(errs, b.Delete(key, nil))
+		}
+	}
+	row(holds, after.holds, holdsKey(c.Key), func() []byte { return encodeHolds(after.state.Holds) })
+	row(len(c.Grants) > 0, after.grants, grantsKey(c.Key), func() []byte { return encodeGrants(after.state.Grants) })
+	for _, name := range rewritten(c) {
+		past := after.state.Counters[name].Past
+		row(true, len(past) > 0, historyKey(c.Key, name), func() []byte { return encodeHistory(past) })
+	}
+	return errors.Join(errs...)
+}

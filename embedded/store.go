@@ -1,0 +1,236 @@
+// Package embedded keeps state in one directory of the host: durable, for many goroutines of one process, with nothing else to run. Its engine is Pebble, a log-structured key-value store.
+//
+// Durable: what a call has acknowledged survives a killed process and a power cut, and so does whatever an answer shows, be it another caller's change.
+//
+// Shared syncs: subjects share striped locks, and a commit reads, checks its guard and applies its change under the lock of its subject, which takes some microseconds. It waits for the disk without the lock,
+// and the log takes with one sync all that was applied by then, so no writer waits for another's sync. The log is written in order: who has seen a change that is still on its way waits for that change, and has then waited for all before it.
+//
+// Small writes: a deduction writes one row for the state and one for the operation's id, whatever the length of the history, which has a row of its own that is rewritten when a window turns. Ids lie in the order of their generations,
+// so that opening the store can drop a whole old generation at once; a lookup does not depend on that (sweep.go). The format is described in format.go.
+//
+// The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
+//
+// A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in ErrOutcomeUnknown, later ones in ErrUnavailable, and the directory stays as it is at that moment. Once the cause is mended,
+// opening the store again finds all that was acknowledged (disk.go). A disk that neither fails nor answers makes writers wait, past their deadlines, since they cannot know the outcome.
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumcast/headroom"
+)
+
+// Options are the settings of a Store. The zero value is a good one.
+type Options struct {
+	Clock  func() time.Time // the host's clock. Nil: time.Now
+	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
+
+	fs       vfs.FS // the file system, for tests. Nil: the host's
+	memTable uint64 // bytes of recent writes that are kept in memory, for tests. Zero: memTableSize
+}
+
+// stripes is how many locks the subjects share. Two subjects on one lock wait for each other's reading and applying, some microseconds, never for a sync.
+const stripes = 512
+
+// Store is a headroom.Store in a directory. Open makes one.
+type Store struct {
+	dir    string
+	db     *pebble.DB
+	disk   *disk
+	clock  clock
+	closed atomic.Bool
+
+	seed    maphash.Seed
+	stripes [stripes]stripe
+}
+
+// stripe guards the rows of the subjects that fall to it: reading them and applying a change is one step. The sync comes after the lock is free.
+type stripe struct {
+	mu   sync.RWMutex
+	last pending // the last one that was applied under the lock; nil: none yet
+}
+
+// pending is a change on its way to the disk. It is closed when the change is there, or when the store has failed.
+type pending chan struct{}
+
+var _ headroom.Store = (*Store)(nil)
+
+// Load implements headroom.Store. It fails with ErrClock if the clock cannot be trusted and q brings no time of its own, with ErrFormat if what is stored cannot be read, and with ErrUnavailable if the store
+// is closed or has stopped after a failed write. What it shows has reached the disk, even if q.Weak is set.
+func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
+	if err := s.usable(ctx); err != nil {
+		return headroom.View{}, err
+	}
+	now, err := s.present(q.Now)
+	if err != nil {
+		return headroom.View{}, err
+	}
+	st := s.stripe(q.Key.Subject)
+	st.mu.RLock()
+	f, err := s.find(q.Key, q.IDs...)
+	if err == nil && q.History {
+		err = s.findHistory(q.Key, f.entry, slices.Collect(maps.Keys(f.state.Counters)))
+	}
+	last := st.last
+	st.mu.RUnlock()
+	if err == nil {
+		err = s.settled(ctx, last)
+	}
+	if err != nil {
+		return headroom.View{}, err
+	}
+	return f.view(now), nil
+}
+
+// Commit implements headroom.Store. Beside the errors of Load it fails with ErrOutcomeUnknown if the disk failed while the change was on its way. Once the change is applied it waits for the disk, whatever becomes of ctx.
+func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+	if err := s.usable(ctx); err != nil {
+		return headroom.View{}, false, err
+	}
+	now, err := s.present(c.Now)
+	if err != nil {
+		return headroom.View{}, false, err
+	}
+	v, b, on, err := s.attempt(ctx, c, now)
+	if b != nil {
+		err = s.sync(b, on, err)
+	} else if err == nil {
+		err = s.settled(ctx, on)
+	}
+	if err != nil {
+		return headroom.View{}, false, err
+	}
+	return v, b != nil, nil
+}
+
+// attempt checks the guard of c and, if it holds, applies c. It returns the view after that, the batch, nil if nothing was written, and the change to wait for: the batch's own, or the one that the guard may have seen.
+func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (headroom.View, *pebble.Batch, pending, error) {
+	st := s.stripe(c.Key.Subject)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	f, err := s.find(c.Key, c.IDs()...)
+	if err == nil {
+		err = s.findHistory(c.Key, f.entry, rewritten(c))
+	}
+	if err == nil {
+		err = s.usable(ctx) // it may have been a long wait for the lock
+	}
+	if err != nil {
+		return headroom.View{}, nil, nil, err
+	}
+	v := f.view(now)
+	if !c.Holds(v) {
+		return v, nil, st.last, nil
+	}
+	v.State = c.Apply(v.State)
+	for _, r := range c.Records {
+		delete(v.Records, r.ID)
+		if r.Is != nil {
+			v.Records[r.ID] = *r.Is
+		}
+	}
+	b := s.db.NewBatch()
+	st.last = make(pending)
+	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
+		err = s.apply(b, c, now)
+	}
+	return v, b, st.last, err
+}
+
+// SetPlan implements headroom.Store. It fails as Commit does.
+func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	var err error
+	if plan == "" {
+		err = b.Delete(planKey(subject), nil)
+	} else {
+		err = b.Set(planKey(subject), []byte(plan), nil)
+	}
+	st := s.stripe(subject)
+	st.mu.Lock()
+	if err == nil {
+		err = s.db.ApplyNoSyncWait(b, pebble.Sync)
+	}
+	on := make(pending)
+	st.last = on
+	st.mu.Unlock()
+	return s.sync(b, on, err)
+}
+
+// Close implements headroom.Store. Everything acknowledged is on disk already; a store that has stopped after a failed write closes without a further error.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if err := s.db.Close(); err != nil && s.disk.failure() == nil {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "the store in %s did not close cleanly; what was acknowledged is on disk", s.dir)
+	}
+	return nil
+}
+
+func (s *Store) stripe(subject string) *stripe {
+	return &s.stripes[maphash.String(s.seed, subject)%stripes]
+}
+
+// usable reports why nothing can be asked of the store.
+func (s *Store) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")
+	}
+	if s.closed.Load() {
+		return headroom.Errorf(headroom.CodeUnavailable, nil, "the store in %s is closed; nothing was written", s.dir)
+	}
+	return s.stopped()
+}
+
+func (s *Store) stopped() error {
+	if err := s.disk.failure(); err != nil {
+		return headroom.Errorf(headroom.CodeUnavailable, err, "the store in %s has stopped, because a write failed; nothing was written. Mend the cause, then open the store again: all that was acknowledged is there", s.dir)
+	}
+	return nil
+}
+
+// settled waits until what was read under a stripe's lock has reached the disk: last is the stripe's last change then, and the log is written in order.
+func (s *Store) settled(ctx context.Context, last pending) error {
+	if last != nil {
+		select {
+		case <-last: // even if ctx is done too
+		default:
+			select {
+			case <-last:
+			case <-ctx.Done():
+				return headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
+			}
+		}
+	}
+	return s.stopped()
+}
+
+// sync waits until an applied batch has reached the disk, and tells those who wait for its change. err is what applying it gave.
+func (s *Store) sync(b *pebble.Batch, on pending, err error) error {
+	defer close(on)
+	// After a failure the batch may be in nobody's hands: waiting for it could take for ever, and it must not be used again.
+	if err == nil && s.disk.failure() == nil {
+		err = b.SyncWait()
+		_ = b.Close() // it only goes back to a pool
+	}
+	if err = cmp.Or(s.disk.failure(), err); err != nil {
+		s.disk.fail("commit", err)
+		return headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the store in %s failed while writing: repeat the same operation id once it is open again", s.dir)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// Batch is what the queue hands over, in the shape of an SQS event.
+type Batch struct {
+	Records []Delivery `json:"Records"`
+}
+
+// Delivery is one message of a batch.
+type Delivery struct {
+	MessageID  string            `json:"messageId"`
+	Body       string            `json:"body"`
+	Attributes map[string]string `json:"attributes"` // SentTimestamp, in milliseconds, is looked at
+}
+
+// BatchFailures names the messages of a batch that the queue is to deliver again, in the shape that ReportBatchItemFailures asks for.
+type BatchFailures struct {
+	Items []BatchFailure `json:"batchItemFailures"`
+}
+
+// BatchFailure names one message.
+type BatchFailure struct {
+	MessageID string `json:"itemIdentifier"`
+}
+
+// Consume takes the messages of a batch and starts their jobs. One that fails is reported alone: what cannot be read at all comes back until the queue gives it to its dead-letter queue.
+// It never returns an error, which would fail the batch as a whole.
+func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) {
+	failures := BatchFailures{Items: []BatchFailure{}}
+	for _, d := range b.Records {
+		began := time.Now()
+		seen, err := p.accept(ctx, d)
+		seen.took = time.Since(began)
+		p.report(ctx, atConsumer, seen, err)
+		if err != nil {
+			failures.Items = append(failures.Items, BatchFailure{MessageID: d.MessageID})
+		}
+	}
+	return failures, nil
+}
+
+// accept handles one delivery.
+func (p *Pipeline) accept(ctx context.Context, d Delivery) (sighting, error) {
+	m, err := parseMessage([]byte(d.Body))
+	seen := sighting{job: Job{ID: m.JobID, UserID: m.UserID, Attempt: m.Attempt}}
+	if err != nil {
+		return seen, err
+	}
+	for range swapTries {
+		have, found, err := p.jobs.Get(ctx, m.JobID)
+		if err != nil {
+			return seen, err
+		}
+		if found && have.UserID != m.UserID {
+			return seen, conflict("job %q is another user's", m.JobID)
+		}
+		job, due, err := m.due(have, found)
+		if err != nil || !due {
+			seen.job, seen.decision = job, decisionRepeat
+			return seen, err
+		}
+		if job.Status == Running {
+			// Nobody knows whether the delivery that wrote this came as far as the start. To start again is harmless, to ask for quota again is not: the job may be what used it up.
+			seen.job, seen.decision, seen.replay = job, decisionStarted, true
+			return seen, p.start(ctx, m, job)
+		}
+		if job.RequestedAt.IsZero() {
+			job.RequestedAt = p.requested(d)
+		}
+		next, answer, err := p.admit(ctx, m, job)
+		if err != nil {
+			return seen, err
+		}
+		next.UpdatedAt = p.now()
+		swapped, err := p.jobs.Swap(ctx, have, next)
+		if err != nil {
+			return seen, err
+		}
+		if !swapped {
+			// Another delivery was faster. If it took the job elsewhere, what is held here would only expire.
+			p.letGo(ctx, next)
+			continue
+		}
+		seen.job, seen.decision, seen.answer = next, next.Decision, answer
+		if next.Status == Running {
+			return seen, p.start(ctx, m, next)
+		}
+		return seen, nil
+	}
+	return seen, headroom.Errorf(headroom.CodeContended, nil, "job %q changed %d times in a row", m.JobID, swapTries)
+}
+
+// due says what a message asks of the job that is recorded: to be decided (queued), to be started (running), or nothing.
+func (m message) due(have Job, found bool) (Job, bool, error) {
+	if !found {
+		return Job{ID: m.JobID, UserID: m.UserID, Status: Queued, Attempt: m.Attempt}, true, nil
+	}
+	job := have
+	job.Attempt = max(job.Attempt, 1) // a record that an application wrote may have none
+	switch {
+	case m.Attempt == job.Attempt+1 && job.Status == Failed:
+		return Job{ID: m.JobID, UserID: m.UserID, Status: Queued, Attempt: m.Attempt}, true, nil
+	case m.Attempt > job.Attempt && job.Status != Succeeded && job.Status != OverQuota && job.Status != Unpaid:
+		return job, false, conflict("attempt %d of job %q follows on a failure of attempt %d, but that one is %s", m.Attempt, m.JobID, m.Attempt-1, job.Status)
+	case m.Attempt != job.Attempt:
+		return job, false, nil
+	case job.Status == Running && (job.Class != m.Class || job.Seconds != m.Seconds):
+		return job, false, conflict("job %q was sent before with another class or duration", m.JobID)
+	}
+	return job, job.Status == Queued || job.Status == Running, nil
+}
+
+// requested is when a job was asked for: when its message was sent.
+func (p *Pipeline) requested(d Delivery) time.Time {
+	ms, err := strconv.ParseInt(d.Attributes["SentTimestamp"], 10, 64)
+	if err != nil || p.opts.Clock != nil {
+		return p.now().Truncate(time.Millisecond)
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// admit asks whether a queued job may start, and returns the record that says so.
+func (p *Pipeline) admit(ctx context.Context, m message, j Job) (Job, headroom.Decision, error) {
+	j.Class, j.Seconds = m.Class, m.Seconds
+	var d headroom.Decision
+	var err error
+	if j.Cost, err = p.cost(m.Class, m.Seconds); err == nil {
+		// Without this look an input that is too long would fail at the start, again and again.
+		_, err = m.input(j)
+	}
+	if err == nil {
+		r := headroom.Request{
+			Subject: j.UserID, Meter: p.opts.Meter, Operation: operation(j.ID, j.Attempt), Cost: j.Cost,
+			Plan: p.opts.Plan, Began: j.RequestedAt, Now: p.decideAt(),
+		}
+		if p.opts.Hold > 0 {
+			d, err = p.engine.Hold(ctx, r, p.opts.Hold)
+		} else {
+			r.Operation = "" // of a job that is only queued nothing is remembered: not to ask saves a look at what left the user's item
+			d, err = p.engine.Preflight(ctx, r)
+		}
+	}
+	switch {
+	case errors.Is(err, headroom.ErrInvalid), errors.Is(err, headroom.ErrTooOld):
+		// The job is known by name, and no repeat will be better: its record says what is wrong.
+		j.Status, j.Decision, j.Reason, j.FinishedAt = Failed, code(err), clip(err.Error()), p.now()
+		j.Class = clip(j.Class) // it may be as long as a message
+		return j, d, nil
+	case err != nil:
+		return j, d, err
+	}
+	j.Plan, j.Week, j.Decision = d.Plan, d.Window.Key, string(d.Reason)
+	if !d.Allowed {
+		j.Status, j.Reason, j.FinishedAt = OverQuota, refusal(d), p.now()
+		return j, d, nil
+	}
+	j.Status, j.Held, j.StartedAt = Running, p.opts.Hold > 0, p.now()
+	return j, d, nil
+}
+
+func (p *Pipeline) start(ctx context.Context, m message, j Job) error {
+	input, err := m.input(j)
+	if err != nil {
+		return err
+	}
+	return p.executions.Start(ctx, j.execution(), input)
+}
+
+// letGo releases what a delivery holds for a job that another delivery has decided about: unless that one runs by the same hold.
+func (p *Pipeline) letGo(ctx context.Context, mine Job) {
+	if !mine.Held {
+		return
+	}
+	now, found, err := p.jobs.Get(ctx, mine.ID)
+	if err != nil || !found || now.UserID == mine.UserID && (now.Attempt != mine.Attempt || now.Status != OverQuota) {
+		return // in doubt the hold stays, and expires
+	}
+	p.release(ctx, mine, operation(mine.ID, mine.Attempt))
+}
+
+// Send makes the body of a message, for those who queue jobs: what the consumer reads, and fields of the caller's own.
+func Send(jobID, userID, class string, seconds float64, attempt int, more map[string]json.RawMessage) ([]byte, error) {
+	fields := map[string]any{}
+	for name, raw := range more {
+		fields[name] = raw
+	}
+	fields["jobId"], fields["userId"], fields["voiceQuality"], fields["durationSeconds"] = jobID, userID, class, seconds
+	if attempt > 1 {
+		fields["attempt"] = attempt
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return nil, invalid("the message cannot be written: %v", err)
+	}
+	_, err = parseMessage(body)
+	return body, err
+}

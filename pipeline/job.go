@@ -1,0 +1,97 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+)
+
+// Status is where a job stands.
+type Status string
+
+const (
+	Queued    Status = "queued"     // waits in the queue; a job without a record counts as queued
+	Running   Status = "running"    // its execution was started, or is about to be
+	Succeeded Status = "succeeded"  // the work is done; Charge tells whether it is paid
+	Failed    Status = "failed"     // the work failed; nothing was charged
+	OverQuota Status = "over_quota" // refused before the work. Final
+	Unpaid    Status = "unpaid"     // refused after the work. Final
+)
+
+// Charge is how far the charge of a job that succeeded has come.
+type Charge string
+
+const (
+	ChargePending Charge = "pending" // to be charged: a repeat or a reconciliation does it
+	Charged       Charge = "charged"
+)
+
+// Job is the record of a job.
+type Job struct {
+	ID      string
+	UserID  string
+	Status  Status
+	Charge  Charge // empty unless Status is Succeeded
+	Attempt int    // 1, and one more for each deliberate rerun
+
+	Class     string  // as requested; of a job that succeeded, as done
+	Seconds   float64 // likewise
+	Cost      int64   // units: estimated from the request; of a job that succeeded, the true cost
+	Plan      string  // in force when it was started
+	Held      bool    // units were reserved for this attempt
+	Operation string  // id of the charge. Empty until it succeeded
+	Week      string  // key of the window that was charged, or that refused
+	Decision  string  // how the charge or the refusal was decided: a headroom.Reason, or the code of an error
+	Reason    string  // why it was refused or failed, for a person
+
+	RequestedAt, StartedAt, FinishedAt, UpdatedAt time.Time
+}
+
+// open reports whether something still has to become of the job.
+func (j Job) open() bool {
+	return j.Status == Queued || j.Status == Running || j.Status == Succeeded && j.Charge == ChargePending
+}
+
+// execution is the name of the job's present execution.
+func (j Job) execution() string { return ExecutionName(j.ID, j.Attempt) }
+
+// Filter chooses jobs to list. Empty fields choose all.
+type Filter struct {
+	UserID string
+	Status Status
+}
+
+// Jobs is the table of jobs. Each method is safe for use by many goroutines and fails with a *headroom.Error.
+type Jobs interface {
+	// Get returns the record of a job, and false if there is none.
+	Get(ctx context.Context, id string) (Job, bool, error)
+
+	// Swap writes is if the record still is was in what says how far the job is: UserID, Status, Charge and Attempt. These four never come back to an earlier combination. A zero was stands for no record.
+	// It returns false, and has written nothing, if the record is another. After an error it may have written: what to do next, a fresh Get tells.
+	Swap(ctx context.Context, was, is Job) (bool, error)
+
+	// Open calls use with each job that is queued, running or to be charged and was last written before a time, the oldest first, until use returns false.
+	Open(ctx context.Context, before time.Time, use func(Job) bool) error
+
+	// List calls use with each job that the filter chooses, in no order, until use returns false. It may read the whole table.
+	List(ctx context.Context, f Filter, use func(Job) bool) error
+}
+
+// Executions runs the work of jobs.
+type Executions interface {
+	// Start starts an execution. If there is or was one of that name, it does nothing, and that is no error.
+	Start(ctx context.Context, name string, input []byte) error
+	// Describe tells how an execution stands, and false if there is none of that name.
+	Describe(ctx context.Context, name string) (Execution, bool, error)
+}
+
+// Execution is how an execution stands.
+type Execution struct {
+	Status string // as Step Functions names it: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED, PENDING_REDRIVE
+	Input  []byte
+	Output []byte // of one that succeeded
+	Error  string // of one that did not
+	Cause  string
+}
+
+// swapTries bounds how often a handler looks again after another one was faster. Each time the job has come one step further, of which there are few.
+const swapTries = 8

@@ -1,0 +1,80 @@
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// Decisions that are none of the quota's.
+const (
+	decisionRepeat  = "repeat"  // nothing was left to do
+	decisionStarted = "started" // a repeat that made sure of the start
+	decisionFailed  = "failed"  // the work failed
+)
+
+// place names a handler in logs and metrics.
+type place string
+
+const (
+	atConsumer  place = "consumer"
+	atCallback  place = "callback"
+	atReconcile place = "reconcile"
+)
+
+// report logs what a handler did with one job: one line, which is also its metrics where a namespace is set.
+func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) {
+	attrs := []slog.Attr{
+		slog.String("handler", string(at)),
+		slog.String("job", s.job.ID), slog.String("user", s.job.UserID), slog.Int("attempt", s.job.Attempt),
+		slog.String("status", string(s.job.Status)), slog.String("week", s.job.Week), slog.Int64("cost", s.job.Cost),
+		slog.String("decision", s.decision), slog.Bool("replay", s.replay),
+	}
+	level, text := slog.LevelInfo, "job"
+	if err != nil {
+		level, text = slog.LevelError, "job not handled"
+		attrs = append(attrs, slog.String("error", err.Error()), slog.String("code", code(err)))
+	} else if s.job.Reason != "" {
+		attrs = append(attrs, slog.String("reason", s.job.Reason))
+	}
+	if p.opts.Namespace != "" {
+		attrs = append(attrs, p.metrics(at, s, err)...)
+	}
+	p.opts.Logger.LogAttrs(ctx, level, text, attrs...)
+}
+
+// metrics are the fields that make a log line a set of metrics, in the embedded metric format of CloudWatch.
+func (p *Pipeline) metrics(at place, s sighting, err error) []slog.Attr {
+	counts := []struct {
+		name string
+		is   bool
+	}{
+		{"Admitted", err == nil && !s.replay && s.answer.Allowed},
+		{"Refused", err == nil && !s.replay && s.answer.Reason != "" && !s.answer.Allowed},
+		{"Replays", err == nil && (s.replay || s.decision == decisionRepeat)},
+		{"OverAtCallback", err == nil && !s.replay && at != atConsumer && (s.answer.Reason == headroom.ReasonRecorded || s.job.Status == Unpaid)},
+		{"Errors", err != nil},
+	}
+	type metric struct{ Name, Unit string }
+	type directive struct {
+		Namespace  string
+		Dimensions [][]string
+		Metrics    []metric
+	}
+	d := directive{Namespace: p.opts.Namespace, Dimensions: [][]string{{"handler"}}, Metrics: []metric{{"Latency", "Milliseconds"}}}
+	attrs := []slog.Attr{slog.Float64("Latency", float64(s.took.Microseconds())/1000)}
+	for _, c := range counts {
+		n := 0
+		if c.is {
+			n = 1
+		}
+		d.Metrics = append(d.Metrics, metric{c.name, "Count"})
+		attrs = append(attrs, slog.Int(c.name, n))
+	}
+	return append(attrs, slog.Any("_aws", struct {
+		Timestamp         int64
+		CloudWatchMetrics []directive
+	}{time.Now().UnixMilli(), []directive{d}}))
+}

@@ -1,0 +1,117 @@
+package onaws_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/internal/enginetest"
+	"github.com/lumcast/headroom/pipeline"
+	"github.com/lumcast/headroom/pipeline/onaws"
+)
+
+// meter adds up what the engine says that requests have consumed.
+type meter struct{ requests, reads, writes float64 }
+
+func (m *meter) attach(o *dynamodb.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Meter", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			switch in := in.Parameters.(type) {
+			case *dynamodb.GetItemInput:
+				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+			case *dynamodb.UpdateItemInput:
+				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+			}
+			out, meta, err := next.HandleInitialize(ctx, in)
+			switch out := out.Result.(type) {
+			case *dynamodb.GetItemOutput:
+				m.requests++
+				m.reads += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+			case *dynamodb.UpdateItemOutput:
+				m.requests++
+				if out != nil && out.ConsumedCapacity != nil {
+					m.writes += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+				}
+			}
+			return out, meta, err
+		}), middleware.After)
+	})
+}
+
+// started starts nothing.
+type started struct{ input []byte }
+
+func (s *started) Start(_ context.Context, _ string, input []byte) error {
+	s.input = input
+	return nil
+}
+
+func (s *started) Describe(context.Context, string) (pipeline.Execution, bool, error) {
+	return pipeline.Execution{}, false, nil
+}
+
+// TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week: docs/aws.md prices them.
+func TestWhatAJobCosts(t *testing.T) {
+	for _, c := range []struct {
+		mode                    string
+		hold                    time.Duration
+		requests, reads, writes float64
+	}{
+		{"preflight", 0, 7, 2.5, 6},
+		{"hold", time.Hour, 9, 4, 7},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			jobs := open(t, "dynoxide")
+			var m meter
+			client := dynamodb.New(dynamodb.Options{Region: "eu-central-1", BaseEndpoint: aws.String(enginetest.Start(t, "dynoxide")), Credentials: keys}, m.attach)
+			store, err := dynamostore.New(client, dynamostore.Options{Table: jobs.Table + "-users"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.CreateTables(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs := &started{}
+			p, err := pipeline.New(engine, headroom.Lumcast(), &onaws.Jobs{Client: client, Table: jobs.Table}, runs, pipeline.Options{Hold: c.hold, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			job := func(id string) {
+				body, err := pipeline.Send(id, "alice", "neural", 900, 1, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out, err := p.Consume(t.Context(), pipeline.Batch{Records: []pipeline.Delivery{{MessageID: "m", Body: string(body)}}}); err != nil || len(out.Items) > 0 {
+					t.Fatal(out, err)
+				}
+				event, err := json.Marshal(map[string]any{"status": "SUCCEEDED", "input": json.RawMessage(runs.input), "result": map[string]any{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r, err := p.Callback(t.Context(), event); err != nil || r.Charge != pipeline.Charged {
+					t.Fatal(r, err)
+				}
+			}
+			job("5e0fdc1e-3f0c-4d55-9f3d-000000000001") // the first of the week costs a request more
+			m = meter{}
+			job("5e0fdc1e-3f0c-4d55-9f3d-000000000002")
+			t.Logf("%s: %v requests, %v read units, %v write units", c.mode, m.requests, m.reads, m.writes)
+			if m.requests != c.requests || m.reads != c.reads || m.writes != c.writes {
+				t.Errorf("want %v requests, %v read units, %v write units: change docs/aws.md too", c.requests, c.reads, c.writes)
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package onaws
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/pipeline"
+)
+
+// Executions runs jobs as executions of a state machine, a standard workflow.
+type Executions struct {
+	Client       *sfn.Client
+	StateMachine string // ARN, without a version or an alias
+}
+
+var _ pipeline.Executions = (*Executions)(nil)
+
+// Start implements pipeline.Executions. A name is taken for 90 days after its execution has ended.
+func (x *Executions) Start(ctx context.Context, name string, input []byte) error {
+	_, err := x.Client.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &x.StateMachine, Name: &name, Input: aws.String(string(input))})
+	var exists *types.ExecutionAlreadyExists
+	if errors.As(err, &exists) {
+		return nil
+	}
+	return failure(err, "state machine "+x.StateMachine)
+}
+
+// Describe implements pipeline.Executions.
+func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execution, bool, error) {
+	arn := strings.Replace(x.StateMachine, ":stateMachine:", ":execution:", 1) + ":" + name
+	out, err := x.Client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
+	var missing *types.ExecutionDoesNotExist
+	if errors.As(err, &missing) {
+		return pipeline.Execution{}, false, nil
+	}
+	if err != nil {
+		return pipeline.Execution{}, false, failure(err, "execution "+arn)
+	}
+	return pipeline.Execution{
+		Status: string(out.Status), Input: []byte(aws.ToString(out.Input)), Output: []byte(aws.ToString(out.Output)),
+		Error: aws.ToString(out.Error), Cause: aws.ToString(out.Cause),
+	}, true, nil
+}
+
+// failure says which kind of failure err is; nil is none. Handlers repeat whatever failed, so whether a write without an answer took effect need not be told.
+func failure(err error, what string) error {
+	var api smithy.APIError
+	var answer *smithyhttp.ResponseError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &api):
+		return headroom.Errorf(headroom.CodeUnavailable, err, "%s cannot be reached", what)
+	case errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
+		return headroom.Errorf(headroom.CodeUnavailable, err, "%s fails", what)
+	}
+	switch api.ErrorCode() {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException", "ExecutionLimitExceeded":
+		return headroom.Errorf(headroom.CodeThrottled, err, "%s throttles", what)
+	}
+	return headroom.Errorf(headroom.CodeRejected, err, "%s refused the request", what)
+}
