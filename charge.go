@@ -153,7 +153,6 @@ func refusal(standings []standing, v View, units int64) Reason {
 
 // final is a verdict whose change needs no room.
 func (k rules) final(v View, r Request, c Change, why Reason) (verdict, error) {
-	r.SkipClosed = false // that is about what is charged anew
 	plan, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, err

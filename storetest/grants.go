@@ -16,6 +16,7 @@ import (
 // grants holds rule 11: units beside those of the plan.
 var grants = []rule{
 	{"11 the plan's own units go first, then those of the grant that expires first", ownUnitsFirst},
+	{"11 they go first though they come back at the last moment", splitIsExact},
 	{"11 a grant is added once", grantedOnce},
 	{"11 a grant ends by the clock alone", grantEnds},
 	{"11 a grant that lasts from now on keeps the expiry of its first request", grantLasts},
@@ -224,6 +225,33 @@ func expiredHoldOfGrant(t *testing.T, h Harness) {
 	a.granting(10).does(settle, "job", 11, overLimit, 200, 0)
 	a.granting(0).does(settle, "job", 10, admitted, 200, 0)
 	a.uses(200)
+
+	// One that holds units of the grant only is in the way of the grant only.
+	b := w.account(200)
+	b.granting(50).grant("g", 50, base.Add(week), 0)
+	b.granting(50).does(deduct, "own", 200, admitted, 200, 0)
+	b.granting(0).lasts(time.Second).does(hold, "job", 50, admitted, 200, 0)
+	w.set(base.Add(time.Minute + time.Second))
+	b.granting(0).does(deduct, "a", 50, admitted, 200, 0)
+	b.left(map[string]int64{"g": 0})
+	b.does(deduct, "b", 1, overLimit, 200, 0)
+}
+
+func splitIsExact(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.granting(50).grant("g", 50, base.Add(week), 0)
+	a.granting(50).does(deduct, "own", 200, admitted, 200, 0)
+	s, slow := a.tapped(headroom.Options{})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		// Units of the plan come back after it was decided that there are none.
+		if len(c.Grants) > 0 {
+			s.commit = nil
+			a.granting(50).refund("own", "r", 15, 15, 185)
+		}
+		return to.Commit(ctx, c)
+	}
+	slow.granting(45).does(deduct, "both", 20, admitted, 200, 0)
+	a.left(map[string]int64{"g": 45})
 }
 
 func recordUsesGrants(t *testing.T, h Harness) {

@@ -26,6 +26,7 @@ var holds = []rule{
 	{"9 a repeat of the same call is a replay", holdReplays},
 	{"9 one id has one life", oneLife},
 	{"9 at most 100 live holds", hundredHolds},
+	{"9 a settlement after the end touches no other hold", settleTouchesNoOther},
 	{"case 15 every worker with a hold dies", workersDie},
 	{"case 40 the work succeeds after the hold was released or expired", succeedsAfterAll},
 	{"case 49 a settlement beyond int64 leaves the subject usable", settleBeyondInt64},
@@ -359,6 +360,32 @@ func settleBeyondInt64(t *testing.T, h Harness) {
 	a.does(hold, "next", 200, admitted, 0, 200)
 	a.does(hold, "greatest", math.MaxInt64, never, 0, 200)
 	a.holding(200).uses(0, total(base, math.MaxInt64))
+
+	// An expired hold is in nobody's way, and not cleared away for nothing.
+	b := a.w.account(200)
+	b.does(deduct, "a", 50, admitted, 50, 0)
+	b.lasts(time.Second).does(hold, "dead", 10, admitted, 50, 10)
+	a.w.set(monday.Add(time.Second))
+	b.fails(deduct, "b", math.MaxInt64-49, headroom.ErrInvalid, record)
+	b.does(preflight, "", math.MaxInt64-50, past, 50, 0, record)
+	b.does(deduct, "b", math.MaxInt64-50, past, math.MaxInt64, 0, record)
+}
+
+func settleTouchesNoOther(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	for i := range int64(3) {
+		a.does(hold, id(i), 30, admitted, 0, 30*(i+1))
+	}
+	w.set(base.Add(time.Hour))
+	s, tapped := a.tapped(headroom.Options{})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if touched := ids(c); !slices.Equal(touched, []string{id(1)}) {
+			t.Errorf("a settlement writes %q", touched)
+		}
+		return to.Commit(ctx, c)
+	}
+	tapped.does(settle, id(1), 40, admitted, 40, 0)
 }
 
 func badHolds(t *testing.T, h Harness) {

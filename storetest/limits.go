@@ -344,6 +344,13 @@ func admits(t *testing.T, h Harness, m headroom.Mode) {
 	a.decides(deduct, "4", 201, never, m.String()+" trial! 160+0/100"+week, "week* 160+0/200"+week)
 	a.decides(deduct, "4", 40, admitted, m.String()+" trial! 200+0/100"+week, "week* 200+0/200"+week)
 
+	fresh := w.accountOn(w.modes(m), 0)
+	fresh.setPlan("both")
+	fresh.plan = "both"
+	fresh.decides(deduct, "1", 201, never, m.String()+" trial! 0+0/100"+week, "week* 0+0/200"+week)
+	fresh.decides(preflight, "", 101, admitted, m.String()+" trial! 0+0/100"+week, "week* 0+0/200"+week)
+	fresh.decides(preflight, "", 100, admitted, m.String()+" trial 0+0/100"+week, "week* 0+0/200"+week)
+
 	// With none that is hard, no limit is named.
 	b := w.accountOn(w.modes(m), 0)
 	b.meter = "words"

@@ -75,7 +75,7 @@ func (c *call) ended(w *work, units int64, change func(*work)) answer {
 
 // giveBack takes units off a work, and answers with the given reason and cost.
 func (c *call) giveBack(units int64, w *work, why headroom.Reason, cost int64, then func()) answer {
-	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, c.r.SkipClosed)
 	if !sound {
 		return failed(headroom.CodeInvalid)
 	}

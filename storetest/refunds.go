@@ -18,6 +18,7 @@ var refunds = []rule{
 	{"10 a refund of the week that nobody has followed up", refundOfLastWindow},
 	{"10 a refund of a settled operation, and of one charged in two windows", refundOfSettled},
 	{"10 a refund of a recorded charge", refundOfRecorded},
+	{"10 a refund of a charge whose window was brought back", refundOfTheFuture},
 	{"10 a closed window whose total is far back in history", refundFarBack},
 	{"10 units taken from a live grant go back to the grant", refundToGrant},
 	{"10 a refunded operation stays charged for its id", refundedStaysKnown},
@@ -146,6 +147,22 @@ func refundOfRecorded(t *testing.T, h Harness) {
 	a.refund("a", "r2", 2, 2, 199)
 	a.does(deduct, "b", 1, admitted, 200, 0)
 	a.repeats(deduct, "a", 500, past, 200, 0)
+}
+
+func refundOfTheFuture(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.does(deduct, "now", 50, admitted, 50, 0)
+	w.set(base.Add(year))
+	a.does(deduct, "ahead", 60, admitted, 60, 0)
+	w.back(base)
+	// While the stored window is still that of the future, and after it was brought back.
+	a.refund("ahead", "r1", 10, 10, 100)
+	a.refund("now", "r2", 10, 10, 90)
+	a.does(deduct, "more", 100, admitted, 190, 0)
+	a.refund("ahead", "r3", 0, 50, 140)
+	a.refund("now", "r4", 0, 40, 100)
+	a.uses(100)
 }
 
 // shortMemory is what a store brings that keeps all totals but the latest elsewhere.
