@@ -233,3 +233,39 @@ func TestRepairTakesNothingAlong(t *testing.T) {
 		t.Errorf("one more than fits: %+v, %v", answer, err)
 	}
 }
+
+// TestStrayHoldsAreToldBeforeAWindowOpens holds that whatever opens a window first tells the holds that a wrong clock had put elsewhere where they count.
+func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
+	last := ISOWeek(may.AddDate(0, 0, -7))
+	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := rules{catalog: c, horizon: DefaultHorizon}
+	stray := Record{Kind: KindHold, Cost: 20, Expires: may.AddDate(1, 0, 0), Windows: []ChargedWindow{{"week", ISOWeek(may).Start, 20}}}
+	charge := Record{Kind: KindDeduct, Cost: 30, Windows: []ChargedWindow{{"week", last.Start, 30}}}
+	for name, decide := range map[string]intent{
+		"a deduction": k.deduct(Request{Subject: "s", Meter: "slots", Operation: "id", Cost: 1}),
+		"a refund":    k.refund(RefundRequest{Subject: "s", Meter: "slots", Operation: "charge", ID: "id"}),
+	} {
+		v := View{Now: may, State: State{
+			Counters: map[string]Counter{"week": {Window: last, Count: 50}}, Holds: map[string]Record{"stray": stray}, Epoch: k.epoch(may),
+		}, Records: map[string]Record{"charge": charge}}
+		for write := 0; ; write++ {
+			answer, err := decide(v)
+			if err != nil || answer.change == nil || write > 3 {
+				t.Fatalf("%s, write %d: %+v, %v", name, write, answer, err)
+			}
+			v.State = answer.change.Apply(v.State)
+			if c := v.State.Counters["week"]; !c.Window.same(last) && !v.State.Holds["stray"].Windows[0].Start.Equal(last.Start) {
+				t.Fatalf("%s opened the week while the hold says %s", name, v.State.Holds["stray"])
+			}
+			if !answer.again {
+				break
+			}
+		}
+		if s, err := place(Limit{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}, v, false); err != nil || s.held != 0 || s.carried != 50 {
+			t.Errorf("%s: %d held of this week and %d carried over, %v: want 0 and 50", name, s.held, s.carried, err)
+		}
+	}
+}

@@ -26,7 +26,7 @@ var errSettled = errors.New("another delivery was charged")
 // Neither goes over its limit; only if the hold ends between those two steps, and the organisation's units went to others before the repeat, is the organisation charged past its limit, and that is marked as recorded.
 func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
 	at := r
-	at.Subject, at.Plan, at.Over = organisation, "", OverRefuse
+	at.Subject, at.Plan = organisation, ""
 	if err := e.validate(at, true); err != nil {
 		return Joint{}, err
 	}
@@ -79,7 +79,7 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 		return j, nil
 	}
 	// The user is charged, so the organisation is, whatever the time and its limit say by now.
-	at.Over, at.SkipClosed, at.Began = OverRecord, false, time.Time{}
+	at.Over, at.SkipClosed = OverRecord, false
 	held := j.Organisation
 	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.settleAlways(at)); err != nil {
 		return Joint{}, err

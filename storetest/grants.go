@@ -42,6 +42,15 @@ func (a account) left(want map[string]int64) {
 		got[id] = g.Units - g.Used
 		sum += g.Units - g.Used
 	}
+	v, err := a.w.store.Load(a.w.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}})
+	if err != nil {
+		a.w.Fatal(err)
+	}
+	for id, g := range v.State.Grants {
+		if g.Used < 0 || g.Used > g.Units {
+			a.w.Errorf("of the %d units of grant %q %d are used", g.Units, id, g.Used)
+		}
+	}
 	if !maps.Equal(got, want) || u.Granted != sum {
 		a.w.Fatalf("grants have left %v, %d in all: want %v", got, u.Granted, want)
 	}
@@ -263,6 +272,13 @@ func recordUsesGrants(t *testing.T, h Harness) {
 	a.granting(50).refund("past", "r", 0, 70, 205)
 	// What had been drawn from the grant is there again, but 5 are past the limit.
 	a.left(map[string]int64{"g": 50})
+
+	// A cost that no week of the plan could hold may fit with the grants.
+	b := a.w.account(200)
+	b.granting(100).grant("g", 100, base.Add(week), 0)
+	b.granting(100).does(deduct, "nothing", 0, admitted, 0, 0)
+	b.granting(50).does(deduct, "great", 250, admitted, 200, 0, record)
+	b.left(map[string]int64{"g": 50})
 }
 
 func refusalCountsGrants(t *testing.T, h Harness) {

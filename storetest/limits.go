@@ -266,6 +266,13 @@ func kindChanges(t *testing.T, h Harness) {
 	a.decides(deduct, "1", 150, admitted, "window* 150+0/200"+inWeek(base))
 	a = a.on(by("month", 800), headroom.Options{})
 	a.decides(deduct, "2", 100, admitted, "window* 250+0/800"+inWeek(base))
+	repeat := func(id string, cost int64, want headroom.Window) {
+		t.Helper()
+		if d, err := a.engine.Deduct(t.Context(), a.request(id, cost)); err != nil || !d.Replay || span(d.Window) != span(want) {
+			t.Errorf("the repeat of %q shows %s, %v: want %s", id, span(d.Window), err, span(want))
+		}
+	}
+	repeat("1", 150, headroom.ISOWeek(base))
 	w.set(monday.Add(-time.Second))
 	a.decides(deduct, "3", 100, admitted, "window* 350+0/800"+inWeek(base))
 	w.set(monday)
@@ -274,11 +281,11 @@ func kindChanges(t *testing.T, h Harness) {
 		t.Errorf("the first month is %s, want it from %s to %s", span(d.Window), monday, june)
 	}
 	a.closed(map[string][]int64{"window": {350}})
-	d = a.decides(deduct, "5", 5, admitted, "window* 15+0/800"+month(monday))
-	r, err := a.engine.Deduct(t.Context(), a.request("4", 10))
-	if err != nil || !r.Replay || span(r.Window) != span(d.Window) {
-		t.Errorf("the repeat shows %s, %v: want %s", span(r.Window), err, span(d.Window))
-	}
+	a.decides(deduct, "5", 5, admitted, "window* 15+0/800"+month(monday))
+	repeat("4", 10, d.Window)
+	w.set(monday.AddDate(0, 1, 0))
+	a.decides(deduct, "6", 5, admitted, "window* 5+0/800"+month(w.now()))
+	repeat("4", 10, d.Window) // cut as it was
 
 	// From months to days and back.
 	w.back(base)

@@ -206,7 +206,7 @@ func (c *call) grant(units int64, expires time.Time) answer {
 // within charges an organisation too.
 func (o *oracle) within(organisation string, r headroom.Request, guess, now time.Time) (org, user answer, allowed bool) {
 	at := r
-	at.Subject, at.Plan, at.Over = organisation, "", headroom.OverRefuse
+	at.Subject, at.Plan = organisation, ""
 	c := o.call(at, now)
 	switch w := c.known(); {
 	case w != nil && w.cost == r.Cost && (w.kind == headroom.KindReleased || w.lapsed(now)):
@@ -241,7 +241,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		return org, user, false
 	}
 	held := org
-	c.r.Over, c.r.SkipClosed, c.r.Began = headroom.OverRecord, false, time.Time{}
+	c.r.Over, c.r.SkipClosed = headroom.OverRecord, false
 	if c.known() == nil {
 		org = c.charge(&work{kind: headroom.KindSettled, cost: r.Cost, estimate: r.Cost}, r.Cost, now)
 	} else {

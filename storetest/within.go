@@ -158,6 +158,11 @@ func policyOfTheUser(t *testing.T, h Harness) {
 	p.uses(120, 120)
 	p.account = p.under("more", 1000)
 	p.pays("c", 30, 150, 150, says("more"))
+	// An organisation that has no plan stored is on the default one, whatever the user says that it is on.
+	p.org = p.of(p.subject+" & others").under("free", 100)
+	if j := p.refuses("d", 101, says("more")); j.Organisation.Reason != never || j.Organisation.Plan != "free" {
+		t.Errorf("the organisation said %s", text(j.Organisation))
+	}
 }
 
 func withinConflicts(t *testing.T, h Harness) {
@@ -316,6 +321,39 @@ func organisationSlow(t *testing.T, h Harness) {
 		t.Fatalf("the next repeat: %v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
 	}
 	p.uses(180, 60)
+
+	// If the user was not charged yet, the organisation may refuse after all.
+	p = w.newPair(150)
+	s, tapped = p.tapped()
+	s.crash(2, false)
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	s.commit = nil
+	w.set(base.Add(2 * time.Hour))
+	p.org.does(deduct, "others", 120, admitted, 120, 0)
+	tapped.refuses("a", 50)
+	p.uses(120, 0)
+
+	// A user who was charged is no late row of a log, though the organisation's week has turned.
+	p = w.newPair(150)
+	p.pays("first", 10, 10, 10)
+	s, tapped = p.tapped()
+	s.crash(3, false)
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	s.commit = nil
+	then := w.now().Add(time.Hour)
+	w.set(monday)
+	p.org.does(deduct, "others", 20, admitted, 20, 0)
+	j, err = tapped.ask("a", 50, at(then), skipClosed)
+	if err != nil || !j.Allowed || !j.Organisation.Allowed || !j.User.Replay {
+		t.Fatalf("the repeat: %v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
+	}
+	if used := p.org.limits()[0]; used.Used+used.History[0].Units != 80 {
+		t.Errorf("the organisation was charged %s", usageText(used))
+	}
 }
 
 func twoDeliveries(t *testing.T, h Harness) {
