@@ -258,6 +258,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 
 // holdAgain holds for an id whose hold has ended.
 func (c *call) holdAgain(w *work) answer {
+	c.r.Over = headroom.OverRefuse
 	before := *w
 	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
 	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(5*time.Minute)
