@@ -3,6 +3,7 @@ package headroom
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -222,7 +223,7 @@ func (r Record) what() string {
 	word := map[Kind]string{
 		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of", KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
 	}[r.Kind]
-	return word + " " + itoa(r.Cost)
+	return word + " " + strconv.FormatInt(r.Cost, 10)
 }
 
 // until is when something ends that lasts from now on: a whole second, and not before its time.

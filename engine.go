@@ -173,7 +173,7 @@ func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) 
 	if r.ID == r.Operation {
 		return Decision{}, invalid("the refund of operation %q needs an id of its own", r.ID)
 	}
-	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID, r.Operation}, Now: r.Now, History: true}, e.rules.refund(r))
+	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID, r.Operation}, Now: r.Now}, e.rules.refund(r))
 }
 
 // GrantRequest asks that a subject gets units beside those of its plan.

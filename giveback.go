@@ -3,7 +3,6 @@ package headroom
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -329,5 +328,3 @@ func unknown(id, done string) *Error {
 }
 
 func conflict(format string, args ...any) *Error { return Errorf(CodeConflict, nil, format, args...) }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

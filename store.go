@@ -108,43 +108,44 @@ func (c Change) Holds(v View) bool {
 	if v.State.Plan != c.Plan && !(c.PlanOrNone && v.State.Plan == "") || !v.State.Epoch.Equal(c.Epoch) {
 		return false
 	}
-	holds := len(v.State.Holds)
 	for _, r := range c.Records {
 		have, remembered := v.Records[r.ID]
 		if remembered != (r.Was != nil) || remembered && have.String() != r.Was.String() {
 			return false
 		}
-		holds += r.holds()
 	}
-	grants := len(v.State.Grants)
 	for _, g := range c.Grants {
 		have, there := v.State.Grants[g.ID]
 		if there != (g.Was != nil) || there && !have.same(*g.Was) {
 			return false
 		}
-		grants += g.grants()
 	}
-	return (holds <= MaxHolds || holds <= len(v.State.Holds)) && (grants <= MaxGrants || grants <= len(v.State.Grants)) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
+	room := func(have, more, most int) bool { return more <= 0 || have+more <= most }
+	return room(len(v.State.Holds), c.MoreHolds(), MaxHolds) && room(len(v.State.Grants), c.MoreGrants(), MaxGrants) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
 }
 
-// holds is by how many the step changes the number of holds.
-func (r RecordStep) holds() (n int) {
-	if r.Is != nil && r.Is.Kind == KindHold {
-		n++
-	}
-	if r.Was != nil && r.Was.Kind == KindHold {
-		n--
+// MoreHolds is by how many c changes the number of holds. If it is above 0, MaxHolds is a guard.
+func (c Change) MoreHolds() (n int) {
+	for _, r := range c.Records {
+		if r.Is != nil && r.Is.Kind == KindHold {
+			n++
+		}
+		if r.Was != nil && r.Was.Kind == KindHold {
+			n--
+		}
 	}
 	return n
 }
 
-// grants is by how many the step changes the number of grants.
-func (g GrantStep) grants() (n int) {
-	if g.Is != nil {
-		n++
-	}
-	if g.Was != nil {
-		n--
+// MoreGrants is by how many c changes the number of grants. If it is above 0, MaxGrants is a guard.
+func (c Change) MoreGrants() (n int) {
+	for _, g := range c.Grants {
+		if g.Is != nil {
+			n++
+		}
+		if g.Was != nil {
+			n--
+		}
 	}
 	return n
 }

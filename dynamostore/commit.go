@@ -180,7 +180,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	for _, step := range c.Steps {
 		o.buildStep(&e, meter, step, seen)
 	}
-	if seen.formatted {
+	if e.empty() {
 		e.set(field("Format"), num(format)) // an update of nothing is an error
 	}
 	return &e
@@ -201,12 +201,8 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 	if !c.Rotate.IsZero() || !seen.formatted {
 		w.young = map[string]types.AttributeValue{}
 	}
-	more := 0
 	for _, r := range c.Records {
 		name := idName(r.ID)
-		if r.Is != nil && r.Is.Kind == headroom.KindHold {
-			more++
-		}
 		switch {
 		case r.Was == nil && !seen.formatted:
 		case r.Was == nil:
@@ -214,7 +210,6 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 			e.absent(path("OpsBefore", name))
 			e.absent(path("Holds", r.ID))
 		case r.Was.Kind == headroom.KindHold:
-			more--
 			e.equal(path("Holds", r.ID), str(r.Was.String()))
 			if r.Is == nil || r.Is.Kind != headroom.KindHold {
 				e.remove(path("Holds", r.ID))
@@ -234,7 +229,7 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 			e.set(path("Ops", name), remembered(r))
 		}
 	}
-	if more > 0 && seen.formatted {
+	if more := c.MoreHolds(); more > 0 && seen.formatted {
 		e.require("size(" + e.name(o.field(c.Key.Meter, "Holds")) + ") <= " + e.value(num(int64(headroom.MaxHolds-more))))
 	}
 	return w
@@ -269,13 +264,11 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 		if c.Rotate.IsZero() {
 			e.remove(old)
 		}
-	case inYoung:
-		e.equal(young, str(youngText))
-		if c.Rotate.IsZero() && !stays {
-			e.remove(young)
+	default:
+		if !inYoung { // not seen yet: as it stands most often
+			youngText = r.Was.String()
 		}
-	default: // as it stands most often
-		e.equal(young, str(r.Was.String()))
+		e.equal(young, str(youngText))
 		if c.Rotate.IsZero() && !stays {
 			e.remove(young)
 		}
@@ -284,15 +277,10 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 
 // buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
 func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]types.AttributeValue) {
-	more := 0
 	for _, g := range c.Grants {
 		at := e.name(o.field(c.Key.Meter, "Grants"), g.ID)
-		if g.Is != nil {
-			more++
-		}
 		switch {
 		case g.Was != nil:
-			more--
 			e.equal(at, str(grantText(*g.Was)))
 		case whole == nil:
 			e.absent(at)
@@ -306,7 +294,7 @@ func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]
 			e.set(at, str(grantText(*g.Is)))
 		}
 	}
-	if more > 0 && whole == nil {
+	if more := c.MoreGrants(); more > 0 && whole == nil {
 		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
 }

@@ -60,6 +60,9 @@ func (e *expression) isMap(path string) {
 }
 func (e *expression) absent(path string) { e.require("attribute_not_exists(" + path + ")") }
 
+// empty reports whether the update changes nothing.
+func (e *expression) empty() bool { return len(e.sets)+len(e.adds)+len(e.removes) == 0 }
+
 var aliases = regexp.MustCompile(`#[0-9]+`)
 
 func (e *expression) into(in *dynamodb.UpdateItemInput) {
