@@ -242,6 +242,7 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		if done && !answer.again {
+			e.refile(ctx, *answer.change, v)
 			d, whole := e.rules.committed(answer, v)
 			if q.History = true; !whole {
 				// The decision stands, whether or not there is an answer.
@@ -259,6 +260,33 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 		err = Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries)
 	}
 	return Decision{}, err
+}
+
+// refiles bounds how often ids are filed anew because others wrote in between.
+const refiles = 3
+
+// refile files the ids of c, which is done, under the present generation, where they lie under one that is over by the store's time: the guess of a host whose clock lags does that, and they would be forgotten early by the lag.
+// If it fails the decision stands all the same.
+func (e *Engine) refile(ctx context.Context, c Change, v View) {
+	if !e.rules.epoch(v.Now).After(v.State.Epoch) {
+		return
+	}
+	for range refiles {
+		again := e.rules.change(v, c.Key, c.Now)
+		for _, id := range c.IDs() {
+			if r, ok := v.Records[id]; ok && r.Kind != KindHold {
+				again.Records = append(again.Records, RecordStep{ID: id, Was: &r, Is: &r})
+			}
+		}
+		if len(again.Records) == 0 {
+			return
+		}
+		var done bool
+		var err error
+		if v, done, err = e.store.Commit(ctx, again); done || err != nil {
+			return
+		}
+	}
 }
 
 // decide is a decision with the whole history at hand if it is needed, and the view from which it was made.

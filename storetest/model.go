@@ -130,6 +130,7 @@ func newPlay(w *world, r *rapid.T) *play {
 	plans[ownPlan] = map[string][]ration{"slots": slices.Clone(plans["free"]["slots"]), "tokens": {{name: "week", units: 7}}}
 	plans[ownPlan]["slots"][2].units = 250
 	p.oracle = &oracle{
+		third: p.w.h.HostClock,
 		plans: plans, counters: plans["free"], horizon: o.Horizon, stored: map[string]string{}, books: map[headroom.Key]*book{},
 	}
 	p.now = base.Add(one(p, "begins", 0, 3*day, 6*day-10*time.Hour-time.Second))
