@@ -12,6 +12,8 @@ type condition struct {
 	op   string // "AND", "OR", "NOT", "BETWEEN", a comparison or a function
 	subs []*condition
 	args []operand
+
+	bracketed bool // it stands in brackets of its own
 }
 
 // operand is a value, or the path of one, or the size of what lies at a path.
@@ -54,32 +56,15 @@ func (p *parser) not() *condition {
 		return &condition{op: "NOT", subs: []*condition{p.not()}}
 	}
 	if p.take("(") {
-		doubled := p.is("(")
-		start := p.pos
 		c := p.or()
-		if doubled && p.is(")") && closes(p.text[start:p.pos]) {
+		if c.bracketed {
 			p.failf("The expression has redundant parentheses;")
 		}
+		c.bracketed = true
 		p.expect(")")
 		return c
 	}
 	return p.predicate()
-}
-
-// closes reports whether the bracket before text is closed by the last but one of its own: text then ends with two that close the same.
-func closes(text string) bool {
-	depth := 1
-	for i := range len(text) {
-		switch text[i] {
-		case '(':
-			depth++
-		case ')':
-			if depth--; depth == 0 {
-				return strings.Trim(text[i+1:], " \t\r\n") == ")"
-			}
-		}
-	}
-	return false
 }
 
 func (p *parser) predicate() *condition {

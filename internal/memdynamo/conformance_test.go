@@ -28,7 +28,11 @@ func harness() storetest.Harness {
 
 // open returns a store on tables of its own that sends its requests over transport.
 func open(tb testing.TB, transport http.RoundTripper) *dynamostore.Store {
-	store, err := dynamostore.New(client(transport, "http://127.0.0.1:1"), dynamostore.Options{Table: "users"})
+	return openAt(tb, transport, "http://127.0.0.1:1", dynamostore.Options{Table: "users"})
+}
+
+func openAt(tb testing.TB, transport http.RoundTripper, url string, opts dynamostore.Options) *dynamostore.Store {
+	store, err := dynamostore.New(client(transport, url), opts)
 	if err == nil {
 		err = store.CreateTables(context.Background())
 	}

@@ -246,7 +246,6 @@ func failed(err error) []byte {
 var prefixes = map[string]string{
 	"ValidationException":             "com.amazon.coral.validate#",
 	"SerializationException":          "com.amazon.coral.service#",
-	"UnknownOperationException":       "com.amazon.coral.service#",
 	"ConditionalCheckFailedException": "com.amazonaws.dynamodb.v20120810#",
 	"ResourceNotFoundException":       "com.amazonaws.dynamodb.v20120810#",
 	"ResourceInUseException":          "com.amazonaws.dynamodb.v20120810#",
@@ -332,6 +331,11 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 	if op == "UpdateItem" {
 		if old == nil {
 			before = r.key
+			for _, a := range actions {
+				if a.term.left.readsKey(t.keys) || a.term.right.readsKey(t.keys) {
+					return nil, nil, unmodelled("the key of an item that is not there, as an operand")
+				}
+			}
 		}
 		if item, err = update(before, actions); err != nil {
 			return nil, nil, err
@@ -359,7 +363,7 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 	var hash, prefix string
 	found := map[string]bool{}
 	for _, term := range terms {
-		if len(term.args) != 2 || len(term.args[0].path) != 1 || term.args[0].size || term.args[1].value == nil || term.args[1].value.kind != kindS {
+		if len(term.args) != 2 || len(term.args[0].path) != 1 || term.args[0].size || term.args[1].value == nil || term.args[1].value.kind != kindS || term.args[1].value.text == "" {
 			return nil, unmodelled("this KeyConditionExpression")
 		}
 		switch name, text := term.args[0].path[0], term.args[1].value.text; {

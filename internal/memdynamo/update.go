@@ -192,3 +192,8 @@ func (s setOperand) of(o object) (*value, error) {
 	}
 	return s.other.of(o)
 }
+
+// readsKey reports whether an operand reads a key attribute.
+func (s setOperand) readsKey(keys []string) bool {
+	return len(s.path) > 0 && slices.Contains(keys, s.path[0]) || s.other != nil && s.other.readsKey(keys)
+}
