@@ -68,7 +68,7 @@ func (p *parser) not() *condition {
 }
 
 func (p *parser) predicate() *condition {
-	if !p.is("SIZE") {
+	if p.next.text != "size" {
 		if function, ok := p.call(); ok {
 			return p.function(function)
 		}
@@ -88,6 +88,9 @@ func (p *parser) predicate() *condition {
 		c.op = p.next.text
 		p.advance()
 		c.args = append(c.args, p.operand())
+		if c.op == "<>" && (c.args[0].size || c.args[1].size) {
+			p.fail(unmodelled("whether the size of what is not there differs from a number"))
+		}
 	default:
 		p.syntax()
 	}
@@ -129,6 +132,9 @@ func (p *parser) distinct(c *condition) {
 func (p *parser) ordered(c *condition) {
 	for _, a := range c.args {
 		if a.value != nil && a.value.kind != kindS && a.value.kind != kindN {
+			if c.op == "BETWEEN" {
+				p.fail(unmodelled("BETWEEN and a given %s", a.value.kind))
+			}
 			p.failf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", c.op, a.value.kind)
 		}
 	}
@@ -138,7 +144,7 @@ func (p *parser) operand() operand {
 	if p.next.kind == ':' {
 		return operand{value: p.value()}
 	}
-	if !p.is("SIZE") {
+	if p.next.text != "size" {
 		return operand{path: p.path()}
 	}
 	_, ok := p.call()
