@@ -32,20 +32,19 @@ func parseCondition(what string, text *string, n *names, v *values) (*condition,
 	return c, p.end()
 }
 
-func (p *parser) or() *condition {
-	c := p.and()
-	for p.take("OR") {
-		p.operator()
-		c = &condition{op: "OR", subs: []*condition{c, p.and()}}
-	}
-	return c
-}
+func (p *parser) or() *condition  { return p.chain("OR", p.and) }
+func (p *parser) and() *condition { return p.chain("AND", p.not) }
 
-func (p *parser) and() *condition {
-	c := p.not()
-	for p.take("AND") {
+// chain reads one sub, or some with a word between each two.
+func (p *parser) chain(word string, sub func() *condition) *condition {
+	c := sub()
+	if !p.is(word) {
+		return c
+	}
+	c = &condition{op: word, subs: []*condition{c}}
+	for p.take(word) {
 		p.operator()
-		c = &condition{op: "AND", subs: []*condition{c, p.not()}}
+		c.subs = append(c.subs, sub())
 	}
 	return c
 }
@@ -73,7 +72,7 @@ func (p *parser) predicate() *condition {
 			return p.function(function)
 		}
 	}
-	c := &condition{args: []operand{p.operand()}}
+	c := &condition{args: append(make([]operand, 0, 3), p.operand())}
 	p.operator()
 	switch {
 	case p.take("BETWEEN"):
@@ -172,7 +171,7 @@ func (p *parser) function(name string) *condition {
 		if p.next.kind == ':' {
 			p.fail(unmodelled("%s of a given value", name))
 		}
-		c.args = []operand{{path: p.path()}}
+		c.args = append(make([]operand, 0, 2), operand{path: p.path()})
 		p.expect(",")
 		if name == "begins_with" && p.next.kind != ':' {
 			p.fail(unmodelled("begins_with two paths"))
@@ -217,9 +216,9 @@ func (c *condition) holds(o object) bool {
 	}
 	switch c.op {
 	case "AND":
-		return c.subs[0].holds(o) && c.subs[1].holds(o)
+		return !slices.ContainsFunc(c.subs, func(sub *condition) bool { return !sub.holds(o) })
 	case "OR":
-		return c.subs[0].holds(o) || c.subs[1].holds(o)
+		return slices.ContainsFunc(c.subs, func(sub *condition) bool { return sub.holds(o) })
 	case "NOT":
 		return !c.subs[0].holds(o)
 	}

@@ -68,7 +68,6 @@ func TestEdges(t *testing.T) {
 		{"UpdateItem", update("SET userId = :1", n1), refused, ""},
 		{"UpdateItem", update("REMOVE userId", nil), refused, ""},
 		{"UpdateItem", update("SET userId.a = :1", n1), refused, ""},
-		{"UpdateItem", under("attribute_exists(userId.a)", nil), refused, "below the key"},
 		{"UpdateItem", update("SET a = :1"+long, n1), refused, "long"},
 		{"UpdateItem", update("SET a = :1"+long[1:], n1), "", ""},
 		{"UpdateItem", update("", nil), refused, ""},

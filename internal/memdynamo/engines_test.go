@@ -133,7 +133,6 @@ var departures = []struct{ engine, mark, ours, theirs, why string }{
 	{"dynalite", "empty", "", "", "takes an empty string and a false BOOL in an item for an attribute that is not there in BETWEEN, attribute_type and size"},
 	{"dynalite", "long", refused, "", "has no limit of 4 KB on an expression"},
 	{"dynalite", "digits", refused, "", "takes a sum of more than 38 digits"},
-	{"dynoxide", "below the key", refused, "", "evaluates a condition on a path below a key attribute, which is a scalar"},
 	{"dynoxide", "capitals", refused, "", "takes the name of a function in capitals; by the developer guide it is case-sensitive"},
 	{"dynoxide", "same path", refused, "", "compares a path with itself; DynamoDB wants distinct operands, as dynalite does"},
 	{"dynoxide", "condition alone", refused, "", "without an UpdateExpression takes names and values that no expression uses, and does not look at those of a part that it need not evaluate"},

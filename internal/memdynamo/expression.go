@@ -43,11 +43,12 @@ type parser struct {
 	names     *names
 	values    *values
 	operators int
+	parts     []string // of paths that were read; there is room for those of a usual expression
 	err       error
 }
 
 func newParser(what, text string, n *names, v *values) *parser {
-	p := &parser{what: what, text: text, names: n, values: v}
+	p := &parser{what: what, text: text, names: n, values: v, parts: make([]string, 0, 64)}
 	switch {
 	case text == "":
 		p.failf("The expression can not be empty;")
@@ -157,31 +158,34 @@ func (p *parser) call() (function string, ok bool) {
 
 // path reads a document path, with what its aliases stand for.
 func (p *parser) path() []string {
-	var path []string
+	start := len(p.parts)
 	for {
-		switch p.next.kind {
-		case 'a':
-			if reserved(p.next.word) {
-				p.failf("Attribute name is a reserved keyword; reserved keyword: %s", p.next.text)
-			}
-			path = append(path, p.next.text)
-		case '#':
-			i := slices.IndexFunc(p.names.of, func(n substitute) bool { return n.alias == p.next.text })
-			if i < 0 {
-				p.failf("An expression attribute name used in the document path is not defined; attribute name: %s", p.next.text)
-				return []string{""}
-			}
-			p.names.of[i].used = true
-			path = append(path, p.names.of[i].name)
-		default:
-			p.syntax()
-			return []string{""}
-		}
-		p.advance()
-		if !p.take(".") {
-			return path
+		p.parts = append(p.parts, p.part())
+		if p.advance(); !p.take(".") {
+			return p.parts[start:len(p.parts):len(p.parts)]
 		}
 	}
+}
+
+func (p *parser) part() string {
+	switch p.next.kind {
+	case 'a':
+		if reserved(p.next.word) {
+			p.failf("Attribute name is a reserved keyword; reserved keyword: %s", p.next.text)
+		}
+		return p.next.text
+	case '#':
+		for i, n := range p.names.of {
+			if n.alias == p.next.text {
+				p.names.of[i].used = true
+				return n.name
+			}
+		}
+		p.failf("An expression attribute name used in the document path is not defined; attribute name: %s", p.next.text)
+	default:
+		p.syntax()
+	}
+	return ""
 }
 
 // value reads what stands for a value.

@@ -132,7 +132,7 @@ func (d *decoder) int() int {
 
 // attributes reads an object of attribute values.
 func (d *decoder) attributes(depth int) object {
-	o := object{}
+	o := make(object, 0, 8)
 	sorted := true
 	d.object(func(name string) {
 		if name == "" {

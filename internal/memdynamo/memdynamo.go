@@ -7,7 +7,6 @@ package memdynamo
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,15 +26,22 @@ const (
 type Tables struct{ of *tables }
 
 type tables struct {
-	byName map[string]*table
-	text   func() string
+	named []named // by name, in its order
+	once  sync.Once
+	text  string
+}
+
+type named struct {
+	name string
+	*table
 }
 
 // table holds its rows in the order of their keys. It is immutable.
 type table struct {
 	keys []string // names of the key attributes: the partition key, then the sort key if there is one
 	rows []*row
-	text func() string
+	once sync.Once
+	text string
 }
 
 type row struct {
@@ -55,35 +61,30 @@ func New(keys map[string][]string) Tables {
 
 // with returns tables of which one is another.
 func (t Tables) with(name string, changed *table) Tables {
-	changed.text = sync.OnceValue(func() string {
-		var b strings.Builder
-		for _, r := range changed.rows {
-			b.WriteString(r.text)
-			b.WriteByte('\n')
-		}
-		return b.String()
-	})
-	of := &tables{byName: map[string]*table{}}
+	i, ok := t.find(name)
+	var before []named
 	if t.of != nil {
-		maps.Copy(of.byName, t.of.byName)
+		before = t.of.named
 	}
-	of.byName[name] = changed
-	of.text = sync.OnceValue(func() string {
-		var b []byte
-		for _, name := range slices.Sorted(maps.Keys(of.byName)) {
-			b = append(appendString(b, name), '\n')
-			b = append(b, of.byName[name].text()...)
-		}
-		return string(b)
-	})
-	return Tables{of}
+	after := append(append(make([]named, 0, len(before)+1), before[:i]...), named{name, changed})
+	if ok {
+		i++
+	}
+	return Tables{&tables{named: append(after, before[i:]...)}}
+}
+
+func (t Tables) find(name string) (int, bool) {
+	if t.of == nil {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(t.of.named, name, func(n named, name string) int { return strings.Compare(n.name, name) })
 }
 
 func (t Tables) table(name string) *table {
-	if t.of == nil {
-		return nil
+	if i, ok := t.find(name); ok {
+		return t.of.named[i].table
 	}
-	return t.of.byName[name]
+	return nil
 }
 
 // Text is the content in one canonical form: each table's name in quotes, then its items in the order of their keys, one a line. Two Tables with equal Text are equal.
@@ -91,7 +92,26 @@ func (t Tables) Text() string {
 	if t.of == nil {
 		return ""
 	}
-	return t.of.text()
+	t.of.once.Do(func() {
+		var b []byte
+		for _, n := range t.of.named {
+			b = append(append(appendString(b, n.name), '\n'), n.lines()...)
+		}
+		t.of.text = string(b)
+	})
+	return t.of.text
+}
+
+func (t *table) lines() string {
+	t.once.Do(func() {
+		var b strings.Builder
+		for _, r := range t.rows {
+			b.WriteString(r.text)
+			b.WriteByte('\n')
+		}
+		t.text = b.String()
+	})
+	return t.text
 }
 
 // Item returns an item, nil if there is none. The key is the values of the partition key and of the sort key, if the table has one.
@@ -301,7 +321,7 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 	nested := false
 	c.paths(func(path []string) { nested = nested || len(path) > 1 && slices.Contains(t.keys, path[0]) })
 	if nested {
-		return nil, nil, invalid("Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed")
+		return nil, nil, unmodelled("a condition on a path below a key attribute")
 	}
 	key, err := t.keyOf(r.item)
 	if op == "UpdateItem" {

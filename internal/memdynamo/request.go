@@ -74,7 +74,7 @@ func (r *request) member(d *decoder, op, name string) {
 	case "KeyConditionExpression":
 		r.keyCondition = d.expression()
 	case "ExpressionAttributeNames":
-		r.names.given = true
+		r.names = names{given: true, of: make([]substitute, 0, 32)}
 		d.object(func(alias string) {
 			n := d.string()
 			if n == "" {
