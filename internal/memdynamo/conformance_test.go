@@ -21,7 +21,7 @@ func TestConcurrent(t *testing.T)  { storetest.Concurrent(t, harness()) }
 func TestModel(t *testing.T)       { storetest.Model(t, harness()) }
 
 func harness() storetest.Harness {
-	return storetest.Harness{Checks: 50, Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
+	return storetest.Harness{Checks: 20, Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
 		return open(tb, &memdynamo.Server{Clock: clock})
 	}}
 }

@@ -94,14 +94,24 @@ func (d *decoder) string() string {
 		case c == '"':
 			s := d.text[start:d.pos]
 			d.pos++
-			if escaped && json.Unmarshal([]byte(d.text[start-1:d.pos]), &s) != nil || !utf8.ValidString(s) {
+			if !utf8.ValidString(s) {
 				d.malformed()
+			}
+			if escaped {
+				return d.unescaped(d.text[start-1 : d.pos])
 			}
 			return s
 		}
 	}
 	d.malformed()
 	return ""
+}
+
+func (d *decoder) unescaped(quoted string) (s string) {
+	if json.Unmarshal([]byte(quoted), &s) != nil {
+		d.malformed()
+	}
+	return s
 }
 
 // word reads what is neither string, object nor list.
