@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +32,17 @@ func Model(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) { newPlay(w, r).run() })
 }
 
+// ours are the flags that defaults has set: they count as given from then on.
+var ours sync.Map
+
 // defaults sets a flag of rapid's for the length of the test, unless the command line does.
 func defaults(t *testing.T, name, value string) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
+	if _, own := ours.Load(name); given && !own {
 		return
 	}
+	ours.Store(name, true)
 	before := flag.Lookup(name).Value.String()
 	if err := flag.Set(name, value); err != nil {
 		t.Fatal(err)

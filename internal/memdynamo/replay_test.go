@@ -3,11 +3,9 @@ package memdynamo_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -96,23 +94,10 @@ func (t *tee) RoundTrip(r *http.Request) (*http.Response, error) {
 // names of tables that no other test has.
 var tables atomic.Int64
 
-// fewChecks makes rapid try less for the length of a test, unless the command line says how much. Harness.Checks cannot, where another test of the binary has set it before.
-func fewChecks(t *testing.T) {
-	if strings.Contains(strings.Join(os.Args, " "), "-rapid.checks") {
-		return
-	}
-	before := flag.Lookup("rapid.checks").Value.String()
-	if err := flag.Set("rapid.checks", "12"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-}
-
 // TestReplay holds that memdynamo answers as Dynoxide does to all that dynamostore really sends.
 func TestReplay(t *testing.T) {
 	sent := map[string]int{}
-	fewChecks(t)
-	h := storetest.Harness{Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
+	h := storetest.Harness{Checks: 12, Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
 		wire := &tee{TB: tb, engine: "dynoxide", mem: memdynamo.Server{Clock: clock}, sent: sent}
 		return openAt(tb, wire, enginetest.Start(tb, wire.engine), dynamostore.Options{Table: fmt.Sprintf("replay-%d", tables.Add(1))})
 	}}
