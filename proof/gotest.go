@@ -122,6 +122,7 @@ func execs(out string) (n int64) {
 func (p *proof) goTest(args ...string) (string, error) {
 	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1"}, args...)...)
 	cmd.Env = append(os.Environ(), "HEADROOM_PROOF="+p.file)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes what it has built
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
