@@ -60,6 +60,8 @@ type Change struct {
 	Records []RecordStep
 	Steps   []Step      // for counters of the meter, sorted by limit
 	Grants  []GrantStep // at most one of each
+	// AllGrants is a guard: there are no grants but those that Grants says were there.
+	AllGrants bool
 }
 
 // RecordStep is what a Change does to what is remembered of one id.
@@ -120,6 +122,9 @@ func (c Change) Holds(v View) bool {
 			return false
 		}
 	}
+	if c.AllGrants && len(v.State.Grants) != c.GrantsBefore() {
+		return false
+	}
 	room := func(have, more, most int) bool { return more <= 0 || have+more <= most }
 	return room(len(v.State.Holds), c.MoreHolds(), MaxHolds) && room(len(v.State.Grants), c.MoreGrants(), MaxGrants) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
 }
@@ -145,6 +150,16 @@ func (c Change) MoreGrants() (n int) {
 		}
 		if g.Was != nil {
 			n--
+		}
+	}
+	return n
+}
+
+// GrantsBefore is how many grants Grants says were there.
+func (c Change) GrantsBefore() (n int) {
+	for _, g := range c.Grants {
+		if g.Was != nil {
+			n++
 		}
 	}
 	return n

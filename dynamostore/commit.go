@@ -290,9 +290,13 @@ func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]
 			e.remove(at)
 		case whole != nil:
 			whole[g.ID] = str(grantText(*g.Is))
+		case g.Was != nil && grantText(*g.Was) == grantText(*g.Is):
 		default:
 			e.set(at, str(grantText(*g.Is)))
 		}
+	}
+	if c.AllGrants && whole == nil {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") = " + e.value(num(int64(c.GrantsBefore()))))
 	}
 	if more := c.MoreGrants(); more > 0 && whole == nil {
 		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
