@@ -144,6 +144,10 @@ func draws(r *rand.Rand, costs []int64) ask {
 	switch odd := r.IntN(25) == 0; {
 	case odd:
 		a.id = r.IntN(len(ids)) // that of something else perhaps
+	case a.verb == deduct: // the ids of deductions and of holds are not all the same
+		a.id = r.IntN(operations - 1)
+	case a.verb == hold || a.verb == settle || a.verb == release:
+		a.id = 1 + r.IntN(operations-1)
 	case a.verb == refund:
 		a.id = operations + r.IntN(firstGrant-operations)
 	case a.verb == grant:
@@ -411,30 +415,37 @@ func (h *history) model() porcupine.Model {
 // checkTimeout is far more than the longest check takes.
 const checkTimeout = 2 * time.Minute
 
-// judge reports whether the history is linearizable, how many of its calls have an ambiguous outcome, and if it is not, what there is to see.
-func (b *batch) judge(h *history) (ambiguous int, failure string) {
-	all, ambiguous, wrong := b.observed(h)
-	if wrong != nil {
-		return ambiguous, fmt.Sprintf("%v\n%s", wrong, b.text(h))
+// judge says what is wrong with a history, nothing if it is linearizable, and how many of its calls have an ambiguous outcome.
+func (b *batch) judge(h *history) (wrong string, ambiguous int) {
+	all, ambiguous, err := b.observed(h)
+	if err != nil {
+		return err.Error(), ambiguous
+	}
+	switch porcupine.CheckOperationsTimeout(h.model(), all, checkTimeout) {
+	case porcupine.Illegal:
+		return "not linearizable", ambiguous
+	case porcupine.Unknown:
+		return fmt.Sprintf("not judged within %s", checkTimeout), ambiguous
+	}
+	return "", ambiguous
+}
+
+// page writes a page that shows a history, and returns its path.
+func (b *batch) page(h *history) string {
+	all, _, err := b.observed(h)
+	if err != nil {
+		return "no page"
 	}
 	model := h.model()
-	switch porcupine.CheckOperationsTimeout(model, all, checkTimeout) {
-	case porcupine.Ok:
-		return ambiguous, ""
-	case porcupine.Unknown:
-		return ambiguous, fmt.Sprintf("not judged within %s\n%s", checkTimeout, b.text(h))
-	}
-	page := "no page"
 	_, info := porcupine.CheckOperationsVerbose(model, all, checkTimeout)
 	f, err := os.CreateTemp("", "headroom-linear-*.html")
 	if err == nil {
 		err = errors.Join(porcupine.Visualize(model, info, f), f.Close())
-		page = f.Name()
 	}
 	if err != nil {
-		page += ": " + err.Error()
+		return "no page: " + err.Error()
 	}
-	return ambiguous, fmt.Sprintf("not linearizable; see %s\n%s", page, b.text(h))
+	return f.Name()
 }
 
 // text shows a history: each call with the events of its beginning and end.

@@ -32,14 +32,17 @@ func seed(t *testing.T) uint64 {
 // outcome is what became of many histories.
 type outcome struct {
 	histories, calls, ambiguous, failed, turned int
-	failure                                     string // of the first that failed
+
+	wrong string   // with the first history that is not right
+	bad   *history // that one
+	in    *batch   // in which it happened
 }
 
-// check plays so many histories and judges them, until one fails.
+// check plays so many histories and judges them, until one is not right.
 func (w *world) check(many int) (sum outcome) {
 	defer w.idle()
 	r := rand.New(rand.NewPCG(w.seed, 1<<63))
-	for week := 0; sum.histories < many && sum.failure == ""; week++ {
+	for week := 0; sum.histories < many && sum.bad == nil; week++ {
 		histories := make([]*history, min(atOnce, many-sum.histories))
 		calls := 0
 		for i := range histories {
@@ -56,7 +59,7 @@ func (w *world) check(many int) (sum outcome) {
 		var all sync.WaitGroup
 		for _, h := range histories {
 			all.Go(func() {
-				ambiguous, failure := b.judge(h)
+				wrong, ambiguous := b.judge(h)
 				mu.Lock()
 				defer mu.Unlock()
 				sum.ambiguous += ambiguous
@@ -65,8 +68,8 @@ func (w *world) check(many int) (sum outcome) {
 						sum.failed++
 					}
 				}
-				if sum.failure == "" {
-					sum.failure = failure
+				if wrong != "" && (sum.bad == nil || h.number < sum.bad.number) {
+					sum.wrong, sum.bad, sum.in = wrong, h, b
 				}
 			})
 		}
@@ -98,8 +101,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 				Part: "linearizability", Name: store.name, Count: int64(sum.histories), Unit: "histories", Took: time.Since(began),
 				Note: fmt.Sprintf("%d calls, of which %d ended in an error; %d of ambiguous outcome; the week turned in %d histories", sum.calls, sum.failed, sum.ambiguous, sum.turned),
 			}
-			if sum.failure != "" {
-				t.Error(sum.failure)
+			if sum.bad != nil {
+				t.Errorf("%s; see %s\n%s", sum.wrong, sum.in.page(sum.bad), sum.in.text(sum.bad))
 			}
 			report.Add(t, row)
 		})

@@ -1,6 +1,7 @@
 package linear_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -158,6 +159,16 @@ type wire struct {
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	t := traced(r.Context())
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	// A request may go on when its caller does not, and must own what it sends.
+	pass := func(ctx context.Context) (*http.Response, error) {
+		on := r.Clone(ctx)
+		on.Body = io.NopCloser(bytes.NewReader(body))
+		return w.to.RoundTrip(on)
+	}
 	write := strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem")
 	strikes := t.strikes()
 	lost := func() {
@@ -171,15 +182,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strikes && t.kind == leave:
 		lost()
 		t.late.Store(true)
-		// The caller must not own the body any more when the request goes on.
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		on := r.Clone(context.WithoutCancel(r.Context()))
-		on.Body = body
 		w.under.Go(func() {
-			if answer, err := w.to.RoundTrip(on); err == nil {
+			if answer, err := pass(context.WithoutCancel(r.Context())); err == nil {
 				_, _ = io.Copy(io.Discard, answer.Body)
 				_ = answer.Body.Close()
 			}
@@ -187,7 +191,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.cancel()
 		return nil, r.Context().Err()
 	}
-	answer, err := w.to.RoundTrip(r)
+	answer, err := pass(r.Context())
 	if err != nil {
 		if t != nil {
 			lost()
@@ -208,7 +212,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		answer.Body = io.NopCloser(strings.NewReader(string(text)))
+		answer.Body = io.NopCloser(bytes.NewReader(text))
 		t.cancel()
 	}
 	return answer, nil
