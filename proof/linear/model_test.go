@@ -136,7 +136,9 @@ func (s *state) grants(at int32) (live []int) {
 			live = append(live, i)
 		}
 	}
-	slices.SortStableFunc(live, func(a, b int) int { return cmp.Compare(s.works[a].expires, s.works[b].expires) })
+	slices.SortFunc(live, func(a, b int) int {
+		return cmp.Or(cmp.Compare(s.works[a].expires, s.works[b].expires), cmp.Compare(ids[a], ids[b]))
+	})
 	return live
 }
 
