@@ -43,6 +43,7 @@ type View struct {
 	State   State
 	Records map[string]Record // of the ids asked for, or that a change names, those that are remembered; of a hold in State.Holds too
 	Now     time.Time         // the time to decide by: the caller's, else that of the clock the store trusts
+	Unsure  bool              // of a Commit whose guard did not hold: an attempt to write the change was lost on its way, and may yet come to where the guard holds
 }
 
 // Change is one atomic write and its guard. Except for what it names, it is blind: it holds whatever else other writers did.

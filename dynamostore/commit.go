@@ -29,6 +29,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			return v, false, err
 		}
 	}
+	unsure := false
 	for try := range formTries {
 		if s.opts.needsAdopting(c, seen) {
 			if err := s.adopt(ctx, c, seen); err != nil {
@@ -69,11 +70,12 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		if !c.Holds(v) {
+		if unsure = unsure || got.unsure; !c.Holds(v) {
+			v.Unsure = unsure
 			return v, false, nil
 		}
 	}
-	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
+	return headroom.View{}, false, answer{unsure: unsure}.doubtful(headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
 }
 
 // counted reports whether the counts that c adds to read.

@@ -336,7 +336,9 @@ func (n *run) audit() {
 		if i.count != 0 {
 			counted[i.start.Unix()] += i.count
 		}
-		maps.DeleteFunc(sums, func(_, units int64) bool { return units == 0 })
+		none := func(_, units int64) bool { return units == 0 }
+		maps.DeleteFunc(sums, none)
+		maps.DeleteFunc(counted, none)
 		if !maps.Equal(sums, counted) {
 			n.Errorf("seed %d: subject %s: its records add up to %v, and %v is counted", n.seed, a.name, sums, counted)
 		}
