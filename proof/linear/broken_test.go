@@ -54,7 +54,7 @@ func unguarded(c headroom.Change) headroom.Change {
 // TestBrokenStoresAreFound: the check can fail.
 func TestBrokenStoresAreFound(t *testing.T) {
 	seed := seed(t)
-	const most = 300 // histories in which each of them must be found
+	const most = 3000 // histories in which each of them must be found
 	for name, spoil := range map[string]func(headroom.Store) headroom.Store{
 		"reads, then writes without a guard": func(s headroom.Store) headroom.Store {
 			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {

@@ -99,6 +99,7 @@ type world struct {
 	idle    func() // waits until no request is under way that nobody waits for
 	clients int    // at most; at least 3, unless this is less
 	calls   int    // of each client at most
+	atOnce  int    // histories at the same time
 	calm    bool   // no faults
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func catalog(t *testing.T) *headroom.Catalog {
 
 // newWorld is one with no stores yet.
 func newWorld(name string, seed uint64) *world {
-	w := &world{name: name, seed: seed, clients: 5, calls: 6, idle: func() {}}
+	w := &world{name: name, seed: seed, clients: 5, calls: 6, atOnce: 64, idle: func() {}}
 	w.clock.Store(monday.Unix() - int64(turn))
 	return w
 }
@@ -125,6 +126,7 @@ var tables atomic.Int64
 // onDynamo is a world on two stores that share the tables of an engine, as two processes would: one whose SDK sends a request up to three times, and one whose does not.
 func onDynamo(t *testing.T, engine string, seed uint64) *world {
 	w := newWorld(engine, seed)
+	w.atOnce = 16 // with more the engines get slower
 	wire := &wire{clock: w.now, to: &http.Transport{MaxIdleConnsPerHost: 512}}
 	w.idle = wire.under.Wait
 	table := fmt.Sprintf("linear-%d", tables.Add(1))
@@ -138,7 +140,7 @@ func onDynamo(t *testing.T, engine string, seed uint64) *world {
 				o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
 				o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 			}),
-		}), dynamostore.Options{Table: table})
+		}), dynamostore.Options{Table: table, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			err = s.CreateTables(t.Context())
 		}

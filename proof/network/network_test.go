@@ -481,8 +481,8 @@ func TestAFaultyNetwork(t *testing.T) {
 		})
 	}
 	for _, f := range faults {
-		test("dynoxide", 400, 100_000, string(f), f)
+		test("dynoxide", 300, 100_000, string(f), f)
 	}
-	test("dynoxide", 400, 100_000, "all of them", faults...)
+	test("dynoxide", 300, 100_000, "all of them", faults...)
 	test("dynalite", 200, 5_000, "all of them", faults...)
 }
