@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -466,6 +467,7 @@ func seed(t *testing.T) uint64 {
 // TestAFaultyNetwork: whatever the network does, nothing is over, lost, charged twice or refused wrongly.
 func TestAFaultyNetwork(t *testing.T) {
 	seed := seed(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the SDK and HTTP leave much behind, and there is memory
 	test := func(engine string, few, many int, name string, faults ...fault) {
 		t.Run(engine+"/"+name, func(t *testing.T) {
 			began := time.Now()
