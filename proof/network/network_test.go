@@ -61,9 +61,10 @@ type run struct {
 	begun                               atomic.Int64 // operations
 	refusals, failures, open, overtaken atomic.Int64
 
-	mu   sync.Mutex
-	live []*account
-	all  []*account
+	mu         sync.Mutex
+	live       []*account
+	all        []*account
+	violations []string
 }
 
 func (n *run) now() time.Time { return time.Unix(n.clock.Load(), 0).UTC() }
@@ -85,7 +86,7 @@ var tables atomic.Int64
 // quiet hears that ids could not be moved to the ledger, which under these faults is nothing to tell.
 var quiet = slog.New(slog.DiscardHandler)
 
-func newRun(t *testing.T, engine, name string, seed uint64, many int64, faults ...fault) *run {
+func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil func(headroom.Store) headroom.Store, faults ...fault) *run {
 	t.Helper()
 	n := &run{T: t, name: name, seed: seed, many: many, late: slices.ContainsFunc(faults, fault.late), table: fmt.Sprintf("network-%d", tables.Add(1)), live: make([]*account, accounts)}
 	n.clock.Store(monday.Add(-10 * time.Second).Unix())
@@ -109,7 +110,7 @@ func newRun(t *testing.T, engine, name string, seed uint64, many int64, faults .
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := headroom.New(store, catalog, headroom.Options{Clock: n.now})
+		engine, err := headroom.New(spoil(store), catalog, headroom.Options{Clock: n.now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,9 +136,22 @@ func (n *run) subject(r *rand.Rand) *account {
 	return a
 }
 
-// wrong reports a violation.
+// violated notes a violation.
+func (n *run) violated(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.violations = append(n.violations, fmt.Sprintf(format, args...))
+}
+
+func (n *run) found() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.violations)
+}
+
+// wrong notes a violation of what is known of a work.
 func (n *run) wrong(a *account, w *work, err error) {
-	n.Errorf("seed %d: subject %s, %s of %s, cost %d, estimate %d, first asked for in week %d: %v", n.seed, a.name, w.verb, w.id, w.cost, w.was, w.since, err)
+	n.violated("subject %s, %s of %s, cost %d, estimate %d, first asked for in week %d: %v", a.name, w.verb, w.id, w.cost, w.was, w.since, err)
 }
 
 // transient are the codes after which a caller asks again.
@@ -265,7 +279,7 @@ func (n *run) look(ctx context.Context, a *account) {
 	}
 	i := itemOf(out.Item)
 	if err := a.bounds(s, n.week(i.start), i.count); err != nil {
-		n.Errorf("seed %d: item of %s: %v", n.seed, a.name, err)
+		n.violated("item of %s: %v", a.name, err)
 	}
 }
 
@@ -279,7 +293,7 @@ func (n *run) play() {
 			r := rand.New(rand.NewPCG(n.seed, uint64(caller)))
 			for {
 				number := n.begun.Add(1)
-				if number > n.many || n.Failed() {
+				if number > n.many || n.found() > 0 {
 					return
 				}
 				if turn := number * weeks / n.many; turn > (number-1)*weeks/n.many && turn < weeks {
@@ -324,7 +338,7 @@ func (n *run) audit() {
 		for id, text := range i.records {
 			record, err := headroom.ParseRecord(text)
 			if err != nil {
-				n.Errorf("subject %s, id %s: %v", a.name, id, err)
+				n.violated("subject %s, id %s: %v", a.name, id, err)
 			}
 			for _, w := range record.Windows {
 				sums[w.Start.Unix()] += w.Units
@@ -341,12 +355,12 @@ func (n *run) audit() {
 		maps.DeleteFunc(sums, none)
 		maps.DeleteFunc(counted, none)
 		if !maps.Equal(sums, counted) {
-			n.Errorf("seed %d: subject %s: its records add up to %v, and %v is counted", n.seed, a.name, sums, counted)
+			n.violated("subject %s: its records add up to %v, and %v is counted", a.name, sums, counted)
 		}
 		for start, units := range counted {
 			k := n.week(time.Unix(start, 0))
 			if err := a.bounds(&span{a.lo, a.hi}, k, units); err != nil {
-				n.Errorf("seed %d: subject %s, week %d: %v", n.seed, a.name, k, err)
+				n.violated("subject %s, week %d: %v", a.name, k, err)
 			}
 		}
 		for _, w := range a.works {
@@ -356,7 +370,7 @@ func (n *run) audit() {
 			delete(i.records, w.id)
 		}
 		for id, text := range i.records {
-			n.Errorf("seed %d: subject %s has the id %s, which nobody asked for: %s", n.seed, a.name, id, text)
+			n.violated("subject %s has the id %s, which nobody asked for: %s", a.name, id, text)
 		}
 	}
 }
@@ -464,6 +478,9 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
+// unspoilt is the store as it is.
+func unspoilt(s headroom.Store) headroom.Store { return s }
+
 // TestAFaultyNetwork: whatever the network does, nothing is over, lost, charged twice or refused wrongly.
 func TestAFaultyNetwork(t *testing.T) {
 	seed := seed(t)
@@ -471,12 +488,15 @@ func TestAFaultyNetwork(t *testing.T) {
 	test := func(engine string, few, many int, name string, faults ...fault) {
 		t.Run(engine+"/"+name, func(t *testing.T) {
 			began := time.Now()
-			n := newRun(t, engine, name+" ("+engine+")", seed, int64(report.Of(few, many)), faults...)
+			n := newRun(t, engine, name+" ("+engine+")", seed, int64(report.Of(few, many)), unspoilt, faults...)
 			n.play()
 			n.resolve()
 			n.audit()
+			for _, v := range n.violations {
+				t.Errorf("seed %d: %s", seed, v)
+			}
 			report.Add(t, report.Row{
-				Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Took: time.Since(began),
+				Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Violations: len(n.violations), Took: time.Since(began),
 				Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects",
 					n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all)),
 			})

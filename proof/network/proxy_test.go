@@ -107,7 +107,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller has gone before it had sent all
 	}
-	x := request{Request: r, n: p.count.Add(1), body: body, writes: !strings.Contains(r.Header.Get("X-Amz-Target"), "Get")}
+	x := request{Request: r, n: p.count.Add(1), body: body, writes: strings.HasSuffix(r.Header.Get("X-Amz-Target"), "WriteItem") || strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem")}
 	p.release(x.n)
 	dice := rand.New(rand.NewPCG(p.seed, x.n))
 	meets := fault("")
