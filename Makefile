@@ -14,7 +14,7 @@ TEST_TIMEOUT ?= 20m
 BENCH        ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build lambdas run lint test e2e bench clean
+.PHONY: help tools build lambdas run lint test e2e proof bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,9 @@ test: tools lint ## everything that must pass: tools, lint and all tests, with t
 
 e2e: tools ## deploy the template to an emulator of AWS and send it 500 jobs in each mode; a part of test
 	go test -count=1 -v -timeout $(TEST_TIMEOUT) ./e2e
+
+proof: tools ## the long versions: every interleaving, every fault, fuzzing; prints a table. PROOF=flags, see go run ./proof -h
+	go run ./proof $(PROOF)
 
 bench: tools ## benchmarks only; BENCH=regexp chooses
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -244,6 +244,7 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 		}
 		unsure = unsure || v.Unsure && !answer.again
 		if done && !answer.again {
+			e.refile(ctx, *answer.change, v)
 			d, whole := e.rules.committed(answer, v)
 			if q.History = true; !whole {
 				// The decision stands, whether or not there is an answer.
@@ -271,6 +272,33 @@ func certain(d Decision, err error, unsure bool) (Decision, error) {
 		return d, err
 	}
 	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+}
+
+// refiles bounds how often ids are filed anew because others wrote in between.
+const refiles = 3
+
+// refile files the ids of c, which is done, under the present generation, where they lie under one that is over by the store's time: the guess of a host whose clock lags does that, and they would be forgotten early by the lag.
+// If it fails the decision stands all the same.
+func (e *Engine) refile(ctx context.Context, c Change, v View) {
+	if !e.rules.epoch(v.Now).After(v.State.Epoch) {
+		return
+	}
+	for range refiles {
+		again := e.rules.change(v, c.Key, c.Now)
+		for _, id := range c.IDs() {
+			if r, ok := v.Records[id]; ok && r.Kind != KindHold {
+				again.Records = append(again.Records, RecordStep{ID: id, Was: &r, Is: &r})
+			}
+		}
+		if len(again.Records) == 0 {
+			return
+		}
+		var done bool
+		var err error
+		if v, done, err = e.store.Commit(ctx, again); done || err != nil {
+			return
+		}
+	}
 }
 
 // decide is a decision with the whole history at hand if it is needed, and the view from which it was made.

@@ -17,7 +17,7 @@ import (
 //	f                                           the format's number
 //	c                                           the clock: time, then the longest horizon in nanoseconds
 //	p subject                                   name of the subject's plan
-//	s len subject meter                         state: two generations, flags (1 byte each: has holds, has grants), number of counters, counters sorted by name
+//	s len subject meter                         state: three generations, the third with the time at which it is over, flags (1 byte each: has holds, has grants), number of counters, counters sorted by name
 //	h len subject len meter counter             history of a counter: number of totals, totals, the latest first
 //	l len subject meter                         live holds, if there are any: number of them, each the id and the text of headroom.Record
 //	g len subject meter                         grants, if there are any: number of them, each the id, units, used, expiry (time)
@@ -65,6 +65,8 @@ type generation struct {
 type entry struct {
 	state         headroom.State
 	young, old    generation // the labels are those of the state
+	older         generation // what was forgotten last, and
+	over          time.Time  // until when that was too early: by a clock that ran ahead
 	holds, grants bool       // there are some
 }
 
@@ -119,11 +121,14 @@ func opsLabel(key []byte) (time.Time, error) {
 
 func (e entry) encode() []byte {
 	b := []byte{rowVersion}
-	for _, g := range []generation{e.young, e.old} {
+	for _, g := range e.generations() {
 		b = append(b, g.kind)
 		if g.kind != noGeneration {
 			b = appendTime(b, g.label)
 		}
+	}
+	if e.older.kind != noGeneration {
+		b = appendTime(b, e.over)
 	}
 	b = append(b, flag(e.holds), flag(e.grants))
 	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
@@ -146,7 +151,11 @@ func flag(set bool) byte {
 
 func decodeEntry(row []byte) (entry, error) {
 	d := newDecoder(row)
-	e := entry{young: d.generation(), old: d.generation(), holds: d.flag(), grants: d.flag()}
+	e := entry{young: d.generation(), old: d.generation(), older: d.generation()}
+	if e.older.kind != noGeneration {
+		e.over = d.time()
+	}
+	e.holds, e.grants = d.flag(), d.flag()
 	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label
 	e.state.Counters = map[string]headroom.Counter{}
 	for range d.number() {

@@ -15,7 +15,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	at := time.Date(2026, time.March, 29, 1, 0, 0, 999_999_999, time.UTC)
 	for _, e := range []entry{
 		{state: headroom.State{Counters: map[string]headroom.Counter{}}},
-		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
+		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, older: generation{byClock, at}, over: at, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
 			"":     {},
 			"day":  {Window: headroom.Window{Key: "2026-03-29", Start: at, End: at.Add(23 * time.Hour)}, Count: math.MaxInt64, Carried: 7},
 			"week": {Window: headroom.ISOWeek(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)), Count: -1, Partial: true},

@@ -23,8 +23,8 @@ func (f found) view(now time.Time) headroom.View {
 	return v
 }
 
-// find reads the state of a key without its history, its subject's plan, and what is remembered of ids.
-func (s *Store) find(k headroom.Key, ids ...string) (found, error) {
+// find reads the state of a key without its history, its subject's plan, and what is remembered of ids at a time.
+func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error) {
 	f := found{records: map[string]headroom.Record{}}
 	_, err := s.get(planKey(k.Subject), func(row []byte) error {
 		f.plan = string(row)
@@ -44,7 +44,7 @@ func (s *Store) find(k headroom.Key, ids ...string) (found, error) {
 		return found{}, s.unread(k, err)
 	}
 	for _, id := range ids {
-		if err := s.findRecord(k, id, &f); err != nil {
+		if err := s.findRecord(k, now, id, &f); err != nil {
 			return found{}, s.unread(k, err)
 		}
 	}
@@ -74,14 +74,14 @@ func (s *Store) findParts(k headroom.Key, holds, grants bool, state *headroom.St
 	return nil
 }
 
-// findRecord adds to f what is remembered of an id: a hold, else what the young generation says, else the old.
-func (s *Store) findRecord(k headroom.Key, id string, f *found) error {
+// findRecord adds to f what is remembered of an id: a hold, else what the young generation says, else the old. The one before those was forgotten too early if it is not over yet.
+func (s *Store) findRecord(k headroom.Key, now time.Time, id string, f *found) error {
 	if hold, ok := f.state.Holds[id]; ok {
 		f.records[id] = hold
 		return nil
 	}
-	for _, g := range []generation{f.young, f.old} {
-		if g.kind == noGeneration {
+	for i, g := range f.generations() {
+		if g.kind == noGeneration || i == 2 && !f.over.After(now) {
 			continue
 		}
 		ok, err := s.get(opKey(g, k, id), func(row []byte) error {
@@ -157,6 +157,9 @@ func rewritten(c headroom.Change) []string {
 	return names
 }
 
+// generations are those of which ids may be remembered, the youngest first.
+func (e entry) generations() [3]generation { return [3]generation{e.young, e.old, e.older} }
+
 // after is e once c is applied; state is what c made of e's.
 func (e entry) after(c headroom.Change, state headroom.State) entry {
 	e.state, e.holds, e.grants = state, len(state.Holds) > 0, len(state.Grants) > 0
@@ -165,7 +168,10 @@ func (e entry) after(c headroom.Change, state headroom.State) entry {
 		kind = byCaller
 	}
 	if !c.Rotate.IsZero() {
-		e.young, e.old = generation{kind: kind, label: c.Rotate}, e.young
+		e.young, e.old, e.older = generation{kind: kind, label: c.Rotate}, e.young, e.old
+		if e.over = (time.Time{}); e.older.kind != noGeneration {
+			e.over = e.older.label.Add(2 * c.Horizon)
+		}
 	} else if e.young.kind == noGeneration {
 		e.young = generation{kind: kind, label: c.Epoch}
 	}
@@ -180,9 +186,9 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 		switch {
 		case r.Is == nil, r.Is.Kind == headroom.KindHold:
 			holds = true
-			// Nothing else is to be remembered of the id, lest it comes back when the hold goes.
-			for _, g := range []generation{before.young, before.old} {
-				if r.Was != nil && r.Was.Kind != headroom.KindHold && g.kind != noGeneration {
+			// Nothing else is to be remembered of the id, lest it comes back when the hold goes, or the clock is set back.
+			for i, g := range before.generations() {
+				if g.kind != noGeneration && (i == 2 || r.Was != nil && r.Was.Kind != headroom.KindHold) {
 					errs = append(errs, b.Delete(opKey(g, c.Key, r.ID), nil))
 				}
 			}

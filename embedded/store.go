@@ -78,7 +78,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	}
 	st := s.stripe(q.Key.Subject)
 	st.mu.RLock()
-	f, err := s.find(q.Key, q.IDs...)
+	f, err := s.find(q.Key, now, q.IDs...)
 	if err == nil && q.History {
 		err = s.findHistory(q.Key, f.entry, slices.Collect(maps.Keys(f.state.Counters)))
 	}
@@ -119,7 +119,7 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 	st := s.stripe(c.Key.Subject)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	f, err := s.find(c.Key, c.IDs()...)
+	f, err := s.find(c.Key, now, c.IDs()...)
 	if err == nil {
 		err = s.findHistory(c.Key, f.entry, rewritten(c))
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a generation must have behind it before it is swept. A lookup never depends on it: it goes by the two labels of its state.
+// What a generation must have behind it before it is swept. A lookup never depends on it: it goes by the labels of its state.
 const (
 	sweepHorizons = 3 // so many times the longest horizon must have passed since its label, and
 	sweepYounger  = 3 // so many generations must have begun after it, since one wrong clock begins only one

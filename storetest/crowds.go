@@ -23,6 +23,9 @@ var crowds = []rule{
 	{"5 ids delivered again at once while generations turn", generationsTurn},
 	{"6 the week turns while many write", weekTurns},
 	{"7 many bring back a window at once", broughtBackAtOnce},
+	{"case 20 clocks of a crowd disagree while the week turns", crowdDisagrees},
+	{"case 20 a clock jumps to and fro around Monday", clockJumps},
+	{"case 21 a clock is a year ahead for single readings", readingsAhead},
 	{"12 the plan changes while many write", planChanges},
 	{"15 many subjects at once", manySubjects},
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +32,17 @@ func Model(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) { newPlay(w, r).run() })
 }
 
+// ours are the flags that defaults has set: they count as given from then on.
+var ours sync.Map
+
 // defaults sets a flag of rapid's for the length of the test, unless the command line does.
 func defaults(t *testing.T, name, value string) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
+	if _, own := ours.Load(name); given && !own {
 		return
 	}
+	ours.Store(name, true)
 	before := flag.Lookup(name).Value.String()
 	if err := flag.Set(name, value); err != nil {
 		t.Fatal(err)
@@ -130,6 +135,7 @@ func newPlay(w *world, r *rapid.T) *play {
 	plans[ownPlan] = map[string][]ration{"slots": slices.Clone(plans["free"]["slots"]), "tokens": {{name: "week", units: 7}}}
 	plans[ownPlan]["slots"][2].units = 250
 	p.oracle = &oracle{
+		third: p.w.h.HostClock,
 		plans: plans, counters: plans["free"], horizon: o.Horizon, stored: map[string]string{}, books: map[headroom.Key]*book{},
 	}
 	p.now = base.Add(one(p, "begins", 0, 3*day, 6*day-10*time.Hour-time.Second))

@@ -23,6 +23,7 @@ var once = []rule{
 	{"5 ids are of one subject and meter", idsOfOneSubject},
 	{"5 hundreds of ids in one week", hundredsOfIDs},
 	{"5 hundreds of ids in two generations", idsInTwoGenerations},
+	{"5 an id is filed by the store's time, though the host's clock lags", filedByTheStore},
 	{"5 another delivery wins in between", otherDeliveryWins},
 	{"case 5 the write is applied, the answer lost, and sent again", answerLost},
 	{"case 44 the message comes again after the charge", messageComesAgain},
@@ -189,6 +190,26 @@ func horizonRaised(t *testing.T, h Harness) {
 	}
 	w.set(then.Add(4 * horizon))
 	long.in(then).replay("old", 10, long.limits()[0].Used, began(then))
+}
+
+func filedByTheStore(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	turn := epoch(base, horizon).Add(horizon)
+	for turn.Weekday() != time.Thursday { // the week runs on
+		turn = turn.Add(horizon)
+	}
+	w.set(turn.Add(-time.Hour))
+	a.in(turn).admit("before", 1, 1)
+	late := turn.Add(2 * day)
+	w.set(late)
+	a.by(turn.Add(-time.Minute)).in(turn).admit("late", 10, 11)
+	a.in(turn).replay("late", 10, 11)
+	a.in(turn).admit("after", 1, 12)
+	w.set(turn.Add(horizon))
+	a.admit("the next generation", 1, 1)
+	w.set(late.Add(horizon - time.Second))
+	a.in(turn).replay("late", 10, 1)
 }
 
 func tooOld(t *testing.T, h Harness) {

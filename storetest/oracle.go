@@ -16,6 +16,7 @@ type oracle struct {
 	plans    map[string]map[string][]ration // by plan and meter
 	counters map[string][]ration            // by meter: those that any plan limits, sorted by name. Only name and daily count
 	horizon  time.Duration
+	third    bool              // a generation more is kept
 	stored   map[string]string // plans, by subject
 	books    map[headroom.Key]*book
 }
@@ -37,6 +38,10 @@ type book struct {
 	ids        map[string]*work           // those of which the id is remembered
 	gifts      map[string]*gift           // grants
 	young, old time.Time                  // labels of the two generations of ids
+
+	// What a store with the host's clock does not give up yet: the generation before those, remembered at times at which it is not over.
+	older time.Time
+	aside map[string]*work
 }
 
 type standingWindow struct {
@@ -132,7 +137,7 @@ func (l ration) window(start time.Time) headroom.Window {
 
 func (o *oracle) book(k headroom.Key) *book {
 	if o.books[k] == nil {
-		o.books[k] = &book{windows: map[string]*standingWindow{}, ids: map[string]*work{}, gifts: map[string]*gift{}}
+		o.books[k] = &book{windows: map[string]*standingWindow{}, ids: map[string]*work{}, aside: map[string]*work{}, gifts: map[string]*gift{}}
 	}
 	return o.books[k]
 }

@@ -23,6 +23,7 @@ type call struct {
 
 func (o *oracle) call(r headroom.Request, now time.Time) *call {
 	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	o.book(key).recall(now, o.horizon)
 	return &call{oracle: o, key: key, book: o.book(key), r: r, plan: o.plan(r.Subject, r.Plan), now: now}
 }
 
@@ -43,7 +44,13 @@ func (c *call) deduct(guess time.Time) answer {
 	w := c.known()
 	switch {
 	case w == nil && !guess.Equal(c.now) && c.guessed(guess):
-		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost}, c.r.Cost, guess)
+		w = &work{kind: headroom.KindDeduct, cost: c.r.Cost}
+		a := c.charge(w, c.r.Cost, guess)
+		if c.known() == w && epoch(c.now, c.horizon).After(c.book.young) {
+			c.write(c.now)
+			c.remember(c.r.Operation, w) // filed by the store's time
+		}
+		return a
 	case w == nil:
 		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost}, c.r.Cost, c.now)
 	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
@@ -208,18 +215,34 @@ func (c *call) move(s stand) {
 // write lets the ids age.
 func (c *call) write(at time.Time) {
 	if label := epoch(at, c.horizon); label.After(c.book.young) {
-		c.book.old, c.book.young = c.book.young, label
+		c.book.older, c.book.old, c.book.young = c.book.old, c.book.young, label
+		clear(c.book.aside)
 	}
 	c.book.lapse(at)
 	for id, w := range c.book.ids {
 		if w.kind != headroom.KindHold && !w.label.Equal(c.book.young) && !w.label.Equal(c.book.old) {
 			delete(c.book.ids, id)
+			if c.third && w.label.Equal(c.book.older) {
+				c.book.aside[id] = w
+			}
+		}
+	}
+}
+
+// recall brings back what was put aside, if at that time its generation is not over, and else puts it aside again.
+func (b *book) recall(now time.Time, horizon time.Duration) {
+	for id, w := range b.aside {
+		if b.older.Add(2 * horizon).After(now) {
+			b.ids[id] = w
+		} else if b.ids[id] == w {
+			delete(b.ids, id)
 		}
 	}
 }
 
 func (c *call) remember(id string, w *work) {
 	c.book.ids[id] = w
+	delete(c.book.aside, id)
 	if w.label = c.book.young; w.kind == headroom.KindHold {
 		w.label = time.Time{}
 	}

@@ -31,7 +31,7 @@ type Harness struct {
 	// Open returns an empty store, or one whose subjects no other test uses. Its time is that of clock, which may be called by many goroutines. Open arranges with tb.Cleanup that the store is closed.
 	Open func(tb testing.TB, clock func() time.Time) headroom.Store
 
-	// HostClock says that the store knows no better time than the host's clock: where that falls far behind what the store has seen, its methods fail with ErrClock until Accept is called.
+	// HostClock says that the store knows no better time than the host's clock: where that falls far behind what the store has seen, its methods fail with ErrClock until Accept is called. A clock that ran ahead meanwhile has made it forget no id that is not due: it keeps a generation of ids more, and remembers it at times at which that is not over.
 	HostClock bool
 	// Accept tells a store with HostClock that its clock is right now. Other stores leave it nil.
 	Accept func(ctx context.Context, store headroom.Store) error

@@ -19,6 +19,7 @@ var windows = []rule{
 	{"7 the present window's total may be far back in history", totalFarBack},
 	{"7 five minutes are no fault", fiveMinutes},
 	{"7 ids of a window that was brought back are remembered", idsOfTheFuture},
+	{"7 one wrong reading forgets no id that is not due", wrongReadingForgetsNone},
 	{"7 a clock that falls behind is an error until it is accepted", distrustedClock},
 	{"8 the last 52 totals are kept", lastTotals},
 	{"8 rollover is part of the write", rollover},
@@ -183,6 +184,34 @@ func idsOfTheFuture(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	a.in(base).replay("after", 30, 1)
+}
+
+func wrongReadingForgetsNone(t *testing.T, h Harness) {
+	if !h.HostClock {
+		t.Skip("the store has a clock of its own, which is right")
+	}
+	w := newWorld(t, h)
+	a := w.account(200)
+	turn := epoch(base, horizon).Add(horizon)
+	w.set(turn.Add(-time.Second))
+	a.admit("before", 10, 10)
+	w.set(turn)
+	if _, err := a.engine.Deduct(t.Context(), a.request("after", 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.set(turn.Add(year))
+	a.admit("ahead", 2, 2)
+	w.back(turn.Add(time.Hour))
+	used := a.limits()[0].Used
+	a.in(turn.Add(-time.Second)).replay("before", 10, used)
+	a.in(turn).replay("after", 1, used)
+	a.fail("before", 11, headroom.ErrConflict)
+	w.set(turn.Add(horizon - 2*time.Second))
+	a.admit("later", 1, 3) // with what the wrong reading had charged
+	a.in(turn.Add(-time.Second)).replay("before", 10, 3)
+	// It is over now, as it would be with a clock that was always right.
+	w.set(turn.Add(horizon))
+	a.admit("before", 10, a.limits()[0].Used+10)
 }
 
 func distrustedClock(t *testing.T, h Harness) {

@@ -34,6 +34,7 @@ type world struct {
 	h     Harness
 	store headroom.Store
 	clock atomic.Pointer[time.Time]
+	lie   atomic.Pointer[func(time.Time) time.Time] // what a reading shows instead
 }
 
 func newWorld(t *testing.T, h Harness) *world {
@@ -43,7 +44,13 @@ func newWorld(t *testing.T, h Harness) *world {
 	return w
 }
 
-func (w *world) now() time.Time { return *w.clock.Load() }
+func (w *world) now() time.Time {
+	t := *w.clock.Load()
+	if lie := w.lie.Load(); lie != nil {
+		t = (*lie)(t)
+	}
+	return t
+}
 
 func (w *world) set(t time.Time) { w.clock.Store(&t) }
 

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lumcast/headroom/proof/report"
+)
+
+// timeout is for a part as a whole, on a slow machine.
+const timeout = "4h"
+
+// tests is a part that reports by itself: the tests of a package.
+func tests(pkg string, more ...string) func(*proof) error {
+	return func(p *proof) error {
+		_, err := p.goTest(append([]string{"-timeout", timeout, pkg}, more...)...)
+		return err
+	}
+}
+
+// sequences are how many random sequences of operations each store takes, by clocks that stand, jump, fall back, run ahead and disagree: what a store does in some minutes.
+var sequences = []struct {
+	store string
+	many  int64
+}{{"memstore", 20_000}, {"embedded", 5_000}, {"dynamostore", 100}}
+
+// clocks compares each store with a model of the rules by clocks that lie.
+func clocks(p *proof) error {
+	for _, s := range sequences {
+		begun := time.Now()
+		_, err := p.goTest("-timeout", timeout, "./"+s.store, "-run", "^TestModel$", "-rapid.checks", fmt.Sprint(s.many), "-v")
+		r := report.Row{Part: "clocks", Name: s.store, Count: s.many, Unit: "sequences", Took: time.Since(begun)}
+		if err != nil {
+			r.Violations++
+		}
+		p.add(r)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atOnce is how many targets are fuzzed at the same time, each by one worker.
+const atOnce = 2
+
+var target = regexp.MustCompile(`^Fuzz\w+$`)
+
+// fuzz runs every fuzz target that there is.
+func fuzz(p *proof) error {
+	listing, err := p.goTest("-list", "^Fuzz", "./...")
+	if err != nil {
+		return err
+	}
+	type one struct{ pkg, name string }
+	var all []one
+	var found []string
+	for line := range strings.Lines(listing) {
+		if line = strings.TrimSpace(line); target.MatchString(line) {
+			found = append(found, line)
+			continue
+		}
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "ok" {
+			for _, name := range found {
+				all = append(all, one{words[1], name})
+			}
+		}
+		found = nil
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("no fuzz target was found in:\n%s", listing)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failure error
+	slots := make(chan struct{}, atOnce)
+	for _, o := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			begun := time.Now()
+			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-parallel", "1", "-timeout", timeout, o.pkg)
+			r := report.Row{Part: "fuzz", Name: strings.TrimPrefix(o.pkg, module+"/") + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}
+			if r.Name == o.pkg+" "+o.name { // the root
+				r.Name = "headroom " + o.name
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				r.Violations++
+				failure = err
+			}
+			p.add(r)
+		})
+	}
+	wg.Wait()
+	return failure
+}
+
+const module = "github.com/lumcast/headroom"
+
+var execsLine = regexp.MustCompile(`execs: (\d+)`)
+
+// execs reads from the output of a fuzz run how many inputs were tried.
+func execs(out string) (n int64) {
+	for _, m := range execsLine.FindAllStringSubmatch(out, -1) {
+		n, _ = strconv.ParseInt(m[1], 10, 64)
+	}
+	return n
+}
+
+// goTest runs go test with the long versions switched on, and adds the rows that the tests report. If a test fails, what it says is printed.
+func (p *proof) goTest(args ...string) (string, error) {
+	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1"}, args...)...)
+	cmd.Env = append(os.Environ(), "HEADROOM_PROOF="+p.file)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	p.out.begin(args)
+	for tick := time.NewTicker(time.Second / 2); ; {
+		select {
+		case <-tick.C:
+			p.collect()
+			continue
+		case err := <-ended:
+			tick.Stop()
+			p.collect()
+			if err != nil && p.ctx.Err() == nil {
+				p.out.say(out.String())
+				err = fmt.Errorf("go test %s: %w", strings.Join(args, " "), err)
+			}
+			return out.String(), err
+		}
+	}
+}
+
+// collect reads the lines that tests have reported since.
+func (p *proof) collect() {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	f, err := os.Open(p.file)
+	if err != nil {
+		return // none yet
+	}
+	defer f.Close()
+	if _, err := f.Seek(p.read, 0); err != nil {
+		return
+	}
+	lines := bufio.NewReader(f)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return // the rest of the line comes
+		}
+		p.read += int64(len(text))
+		var l report.Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			continue
+		}
+		if l.Row != nil {
+			p.rows = append(p.rows, *l.Row)
+			p.out.row(*l.Row)
+		}
+		if l.Progress != nil {
+			p.out.progress(*l.Progress)
+		}
+	}
+}
+
+// add adds a row that this program made.
+func (p *proof) add(r report.Row) {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	p.rows = append(p.rows, r)
+	p.out.row(r)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/lumcast/headroom/proof/report"
+)
+
+// screen shows on standard error what has been done, a line each, and on a terminal what is under way below it.
+type screen struct {
+	mu   sync.Mutex
+	live bool // a terminal
+	bar  *progressbar.ProgressBar
+	name string // of what the bar shows
+}
+
+func newScreen() *screen { return &screen{live: term.IsTerminal(int(os.Stderr.Fd()))} }
+
+// begin says what runs now.
+func (s *screen) begin(args []string) { s.say("go test " + strings.Join(args, " ") + "\n") }
+
+// say prints text above the bar.
+func (s *screen) say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.above(text)
+}
+
+func (s *screen) above(text string) {
+	s.wipe()
+	fmt.Fprint(os.Stderr, text)
+}
+
+// row shows a row that is done. The caller holds mu.
+func (s *screen) row(r report.Row) {
+	s.above(fmt.Sprintf("  %s, %s: %s %s, %d violations, %s. %s\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Violations, took(r.Took), r.Note))
+}
+
+// progress shows how far something has come. The caller holds mu.
+func (s *screen) progress(at report.Progress) {
+	if !s.live {
+		return
+	}
+	if s.bar == nil || s.name != at.Name {
+		s.wipe()
+		s.name = at.Name
+		s.bar = progressbar.NewOptions64(at.Total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	_ = s.bar.Set64(min(at.Done, at.Total)) // the bar is of no weight
+}
+
+func (s *screen) wipe() {
+	if s.bar != nil {
+		_ = s.bar.Clear()
+		s.bar = nil
+	}
+}
+
+// clear takes the bar away.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+}
