@@ -239,13 +239,13 @@ func (b *batch) do(h *history, o *op) {
 	ctx = context.WithValue(ctx, traceKey{}, &o.trace)
 	o.began = b.offset()
 	o.call = b.event()
-	o.reply, o.err = ask1(ctx, b.engines[(o.client+int(h.number))%len(b.engines)], h.subject, o.ask, b.start)
+	o.reply, o.err = send(ctx, b.engines[(o.client+int(h.number))%len(b.engines)], h.subject, o.ask, b.start)
 	o.back = b.events.Add(1)
 	o.ended = b.offset()
 }
 
-// ask1 makes a call. Weeks in the reply are counted from the one that ends at start's turn.
-func ask1(ctx context.Context, e *headroom.Engine, subject string, a ask, start int64) (reply, error) {
+// send makes a call. Weeks in the reply are counted from the one that ends at start's turn.
+func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start int64) (reply, error) {
 	r := headroom.Request{Subject: subject, Meter: meter, Operation: ids[a.id], Cost: a.units}
 	if a.record {
 		r.Over = headroom.OverRecord

@@ -60,6 +60,7 @@ type run struct {
 
 	begun                               atomic.Int64 // operations
 	refusals, failures, open, overtaken atomic.Int64
+	moved                               int // ids in the ledger table
 
 	mu         sync.Mutex
 	live       []*account
@@ -444,6 +445,9 @@ func (n *run) read() map[string]item {
 	n.scan(n.table+"-ledger", func(row map[string]types.AttributeValue) {
 		subject := strings.TrimPrefix(row["key"].(*types.AttributeValueMemberS).Value, "5#"+meter)
 		id, ok := strings.CutPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#")
+		if ok {
+			n.moved++
+		}
 		if have, there := items[subject].records[id]; ok && (!there || have == "") {
 			items[subject].records[id] = row["charge"].(*types.AttributeValueMemberS).Value
 		}
@@ -497,8 +501,8 @@ func TestAFaultyNetwork(t *testing.T) {
 			}
 			report.Add(t, report.Row{
 				Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Violations: len(n.violations), Took: time.Since(began),
-				Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects",
-					n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all)),
+				Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
+					n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all), n.moved),
 			})
 		})
 	}

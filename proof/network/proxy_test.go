@@ -113,7 +113,11 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	meets := fault("")
 	if !p.healthy.Load() && len(p.faults) > 0 && dice.IntN(oneIn) == 0 {
 		meets = p.faults[dice.IntN(len(p.faults))]
-		p.met.Add(1)
+		if meets == conflict && !x.writes {
+			meets = "" // no read has that answer
+		} else {
+			p.met.Add(1)
+		}
 	}
 	half := dice.IntN(2) == 0
 	switch meets {
@@ -127,10 +131,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.say(w, http.StatusBadRequest, "ProvisionedThroughputExceededException")
 		return
 	case conflict:
-		if x.writes {
-			p.say(w, http.StatusBadRequest, "TransactionConflictException")
-			return
-		}
+		p.say(w, http.StatusBadRequest, "TransactionConflictException")
+		return
 	case fail:
 		if half {
 			_, _ = p.pass(x)
