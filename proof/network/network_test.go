@@ -32,12 +32,11 @@ import (
 const (
 	meter     = "slots"
 	near, far = 20, 1 << 40            // limits
-	lifetime  = 40                     // operations of a subject
+	lifetime  = 40                     // operations of a subject that is near its limit; three times as many of another, whose ids then move to the ledger table
 	asksAgain = 4                      // so often a caller asks, until it leaves the outcome open
 	lasts     = 60 * 24 * time.Hour    // holds: longer than a run
 	length    = 7 * 24 * time.Hour     // of a week
 	callers   = 24                     // at the same time
-	accounts  = 12                     // at the same time
 	looks     = 16                     // operations for one look at an item
 	waits     = 500 * time.Microsecond // of the SDK before it sends again, at most
 )
@@ -89,7 +88,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil func(headroom.Store) headroom.Store, faults ...fault) *run {
 	t.Helper()
-	n := &run{T: t, name: name, seed: seed, many: many, late: slices.ContainsFunc(faults, fault.late), table: fmt.Sprintf("network-%d", tables.Add(1)), live: make([]*account, accounts)}
+	n := &run{T: t, name: name, seed: seed, many: many, late: slices.ContainsFunc(faults, fault.late), table: fmt.Sprintf("network-%d", tables.Add(1)), live: make([]*account, report.Of(6, 12))}
 	n.clock.Store(monday.Add(-10 * time.Second).Unix())
 	url := enginetest.Start(t, engine)
 	n.raw = client(url, 3)
@@ -126,7 +125,7 @@ func (n *run) subject(r *rand.Rand) *account {
 	defer n.mu.Unlock()
 	i := r.IntN(len(n.live))
 	a := n.live[i]
-	if a == nil || a.asked >= lifetime {
+	if a == nil || a.asked >= lifetime && (a.limit == near || a.asked >= 3*lifetime) {
 		a = &account{name: fmt.Sprint("u", len(n.all)), plan: "near", limit: near}
 		if len(n.all)%3 == 0 {
 			a.plan, a.limit = "far", far
@@ -241,7 +240,8 @@ func (n *run) operate(ctx context.Context, r *rand.Rand, number int64) {
 			return
 		}
 	}
-	w := &work{id: strconv.FormatInt(number, 36), verb: deduct, cost: r.Int64N(7)}
+	// An id of 16 bytes is the longest that stands in the tables as it is.
+	w := &work{id: fmt.Sprintf("op-%013d", number), verb: deduct, cost: r.Int64N(7)}
 	if kind >= 7 {
 		w.verb = hold
 	}
