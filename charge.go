@@ -133,11 +133,9 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 			d.Crossed = append(d.Crossed, notice(r.key(), x, step.To))
 		}
 	}
-	for _, use := range from.grants {
-		g := v.State.Grants[use.ID]
-		drawn := g
-		drawn.Used += use.Units
-		c.Grants = append(c.Grants, GrantStep{ID: use.ID, Was: &g, Is: &drawn})
+	if is.Recorded || len(from.grants) > 0 {
+		// They are what the plan has not, in the order in which they end: one more, or units that come back to one, would be drawn on before.
+		c.Grants, c.AllGrants = from.steps(v), true
 	}
 	is.Grants = append(slices.Clip(is.Grants), from.grants...)
 	c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}

@@ -214,6 +214,7 @@ func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
 func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (Decision, error) {
 	var v View
 	var err error
+	unsure := false        // something that was sent may yet be written
 	stored := guess == nil // v shows what is stored
 	if stored {
 		v, err = e.store.Load(ctx, q)
@@ -235,12 +236,13 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			answer, _, err = e.decide(ctx, v, q, decide)
 		}
 		if err != nil || answer.change == nil {
-			return answer.decision, err
+			return certain(answer.decision, err, unsure)
 		}
 		var done bool
 		if v, done, err = e.store.Commit(ctx, *answer.change); err != nil {
 			break
 		}
+		unsure = unsure || v.Unsure && !answer.again
 		if done && !answer.again {
 			e.refile(ctx, *answer.change, v)
 			d, whole := e.rules.committed(answer, v)
@@ -259,7 +261,17 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 	if err == nil {
 		err = Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries)
 	}
-	return Decision{}, err
+	return certain(Decision{}, err, unsure)
+}
+
+// certain returns the answer to a request, unless that is that nothing is charged, and something that was sent for it may yet be written: the units that are not there now can be there by then.
+func certain(d Decision, err error, unsure bool) (Decision, error) {
+	var failure *Error
+	nothing := err == nil && !d.Allowed || errors.As(err, &failure) && (failure.transient() || failure.Code == CodeTooMany)
+	if !unsure || !nothing || errors.Is(err, ErrOutcomeUnknown) {
+		return d, err
+	}
+	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
 }
 
 // refiles bounds how often ids are filed anew because others wrote in between.

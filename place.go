@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -244,6 +245,21 @@ func allocate(standings []standing, v View, cost int64) spread {
 		a.own += rest
 	}
 	return a
+}
+
+// steps is what the spread draws from the grants, and of the others that they stay as they are.
+func (s spread) steps(v View) (steps []GrantStep) {
+	for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
+		was := v.State.Grants[id]
+		is := was
+		for _, use := range s.grants {
+			if use.ID == id {
+				is.Used += use.Units
+			}
+		}
+		steps = append(steps, GrantStep{ID: id, Was: &was, Is: &is})
+	}
+	return steps
 }
 
 // obstructed reports whether what expired holds draw from grants stands in the way of writing what a cost draws from them, though it counts no more.

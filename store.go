@@ -43,6 +43,7 @@ type View struct {
 	State   State
 	Records map[string]Record // of the ids asked for, or that a change names, those that are remembered; of a hold in State.Holds too
 	Now     time.Time         // the time to decide by: the caller's, else that of the clock the store trusts
+	Unsure  bool              // of a Commit whose guard did not hold: an attempt to write the change was lost on its way, and may yet come to where the guard holds
 }
 
 // Change is one atomic write and its guard. Except for what it names, it is blind: it holds whatever else other writers did.
@@ -60,6 +61,8 @@ type Change struct {
 	Records []RecordStep
 	Steps   []Step      // for counters of the meter, sorted by limit
 	Grants  []GrantStep // at most one of each
+	// AllGrants is a guard: there are no grants but those that Grants says were there.
+	AllGrants bool
 }
 
 // RecordStep is what a Change does to what is remembered of one id.
@@ -120,6 +123,9 @@ func (c Change) Holds(v View) bool {
 			return false
 		}
 	}
+	if c.AllGrants && len(v.State.Grants) != c.GrantsBefore() {
+		return false
+	}
 	room := func(have, more, most int) bool { return more <= 0 || have+more <= most }
 	return room(len(v.State.Holds), c.MoreHolds(), MaxHolds) && room(len(v.State.Grants), c.MoreGrants(), MaxGrants) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
 }
@@ -145,6 +151,16 @@ func (c Change) MoreGrants() (n int) {
 		}
 		if g.Was != nil {
 			n--
+		}
+	}
+	return n
+}
+
+// GrantsBefore is how many grants Grants says were there.
+func (c Change) GrantsBefore() (n int) {
+	for _, g := range c.Grants {
+		if g.Was != nil {
+			n++
 		}
 	}
 	return n

@@ -29,6 +29,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			return v, false, err
 		}
 	}
+	unsure := false
 	for try := range formTries {
 		if s.opts.needsAdopting(c, seen) {
 			if err := s.adopt(ctx, c, seen); err != nil {
@@ -69,11 +70,12 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		if !c.Holds(v) {
+		if unsure = unsure || got.unsure; !c.Holds(v) {
+			v.Unsure = unsure
 			return v, false, nil
 		}
 	}
-	return headroom.View{}, false, headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries)
+	return headroom.View{}, false, answer{unsure: unsure}.doubtful(headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
 }
 
 // counted reports whether the counts that c adds to read.
@@ -290,9 +292,13 @@ func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]
 			e.remove(at)
 		case whole != nil:
 			whole[g.ID] = str(grantText(*g.Is))
+		case g.Was != nil && grantText(*g.Was) == grantText(*g.Is):
 		default:
 			e.set(at, str(grantText(*g.Is)))
 		}
+	}
+	if c.AllGrants && whole == nil {
+		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") = " + e.value(num(int64(c.GrantsBefore()))))
 	}
 	if more := c.MoreGrants(); more > 0 && whole == nil {
 		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))

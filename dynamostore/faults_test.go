@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -179,6 +180,52 @@ func TestDoubtOutlastsALaterFailure(t *testing.T) {
 				d, err = r.deduct("u", "job", 5)
 				if err != nil || !d.Replay || d.Used != r.count("u") || d.Used != int64(5+2*ids) {
 					t.Fatalf("%+v, %v", d, err)
+				}
+			})
+		}
+	})
+}
+
+// TestARefusalAfterALostRequestIsNotCertain: rule 16. A request is lost on its way, and the SDK's next attempt finds too few units. The first may still come, when the units are there: so the answer is not that nothing is charged.
+func TestARefusalAfterALostRequestIsNotCertain(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		for verb, ask := range map[string]func(r *rig) (headroom.Decision, error){
+			"deduct": func(r *rig) (headroom.Decision, error) { return r.deduct("u", "job", 20) },
+			"hold": func(r *rig) (headroom.Decision, error) {
+				return r.engine.Hold(r.Context(), headroom.Request{Subject: "u", Meter: "slots", Operation: "job", Cost: 20}, time.Hour)
+			},
+		} {
+			t.Run(verb, func(t *testing.T) {
+				r := newRig(t, engine)
+				r.admit("u", "before", 180, 180)
+				var late func() (*http.Response, error)
+				guesses := map[string]int{"deduct": 1}[verb] // which do not fit
+				r.wire.reset(func(x *exchange) (*http.Response, error) {
+					if x.op != "UpdateItem" || !bytes.Contains(x.body, []byte("job")) || late != nil {
+						return x.pass()
+					}
+					if guesses--; guesses >= 0 {
+						return x.pass()
+					}
+					// It is on its way, and what comes between takes the units.
+					late = x.pass
+					r.wire.reset(nil)
+					r.admit("u", "between", 10, 190)
+					return x.drop()
+				})
+				d, err := ask(r)
+				r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")
+				if d, err := ask(r); err != nil || d.Allowed {
+					t.Fatalf("a repeat: %+v, %v", d, err) // nothing was lost of it
+				}
+				if _, err := r.engine.Refund(r.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "between", ID: "refund"}); err != nil {
+					t.Fatal(err)
+				}
+				if answer, err := late(); err != nil || answer.StatusCode != http.StatusOK {
+					t.Fatal(answer, err)
+				}
+				if d, err := ask(r); err != nil || !d.Replay || d.Used+d.Held != 200 {
+					t.Fatalf("a repeat after it came: %+v, %v", d, err)
 				}
 			})
 		}

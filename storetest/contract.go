@@ -378,6 +378,13 @@ func grantContract(t *testing.T, h Harness) {
 			t.Fatalf("%s: %s", what, viewText(v))
 		}
 	}
+	all := step(headroom.GrantStep{ID: "a", Was: grant(50, 0), Is: grant(50, 0)})
+	all.AllGrants = true
+	b.commit("one where there are two", all, false)
+	all.Grants = nil
+	b.commit("none where there are two", all, false)
+	all.Grants = []headroom.GrantStep{{ID: "a", Was: grant(50, 0), Is: grant(50, 0)}, {ID: "b c/%\x00\u65e5", Was: grant(1<<60, 1<<59), Is: grant(1<<60, 1<<59)}}
+	b.commit("all that there are, as they were", all, true)
 	v := b.commit("units of one, and the end of the other", step(headroom.GrantStep{ID: "a", Was: grant(50, 0), Is: grant(50, 10)}, headroom.GrantStep{ID: "b c/%\x00\u65e5", Was: grant(1<<60, 1<<59)}), true)
 	if g := v.State.Grants["a"]; len(v.State.Grants) != 1 || g.Units != 50 || g.Used != 10 || !g.Expires.Equal(base.Add(week)) {
 		t.Errorf("%s", viewText(v))

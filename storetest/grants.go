@@ -29,6 +29,7 @@ var grants = []rule{
 	{"11 a grant that comes between another's look and its write does not make them 21", grantsOvertaken},
 	{"case 35 a goodwill in the middle of a week", goodwill},
 	{"case 48 a grant used up and expired, then another", grantAfterGrant},
+	{"11 units of grants that come between a look and its write are drawn on", drawnThoughLate},
 	{"14 bad input for a grant is an error before any write", badGrants},
 }
 
@@ -261,6 +262,53 @@ func splitIsExact(t *testing.T, h Harness) {
 	}
 	slow.granting(45).does(deduct, "both", 20, admitted, 200, 0)
 	a.left(map[string]int64{"g": 45})
+}
+
+func drawnThoughLate(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for _, c := range []struct {
+		what    string
+		before  func(a account)
+		between func(a account)
+		left    map[string]int64
+	}{
+		{"a grant where there was none", func(account) {}, func(a account) { a.granting(30).grant("g", 30, base.Add(day), 200) }, map[string]int64{"g": 10}},
+		{"a grant that ends before another",
+			func(a account) { a.granting(30).grant("late", 30, base.Add(week), 200) },
+			func(a account) { a.granting(45).grant("g", 15, base.Add(day), 200) }, map[string]int64{"g": 0, "late": 25}},
+		{"a grant in the place of one that is over",
+			func(a account) {
+				a.granting(5).grant("over", 5, base.Add(time.Hour), 200)
+				w.set(base.Add(time.Hour))
+			},
+			func(a account) { a.granting(30).grant("g", 30, base.Add(day), 200) }, map[string]int64{"g": 10}},
+		{"units that come back to one that was used up",
+			func(a account) {
+				a.granting(30).grant("g", 30, base.Add(day), 200)
+				a.granting(0).does(deduct, "drawn", 30, admitted, 200, 0)
+			},
+			func(a account) { a.granting(25).refund("drawn", "r", 25, 25, 200) }, map[string]int64{"g": 5}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w.back(base)
+			a := w.account(200)
+			a.does(deduct, "own", 200, admitted, 200, 0)
+			c.before(a)
+			s, slow := a.tapped(headroom.Options{})
+			s.commit = func(ctx context.Context, change headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+				if s.commits.Load() == 2 { // the first is a guess
+					c.between(a)
+				}
+				return to.Commit(ctx, change)
+			}
+			var left int64
+			for _, n := range c.left {
+				left += n
+			}
+			slow.granting(left).does(deduct, "spent", 20, admitted, 200, 0, record)
+			a.left(c.left)
+		})
+	}
 }
 
 func recordUsesGrants(t *testing.T, h Harness) {

@@ -1,0 +1,111 @@
+package linear_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom/proof/report"
+)
+
+// seed is the one that is asked for, or any.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("HEADROOM_PROOF_SEED")
+	if text == "" {
+		return rand.Uint64()
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("HEADROOM_PROOF_SEED: %v", err)
+	}
+	return n
+}
+
+// outcome is what became of many histories.
+type outcome struct {
+	histories, calls, ambiguous, failed, turned int
+
+	wrong string   // with the first history that is not right
+	bad   *history // that one
+	in    *batch   // in which it happened
+}
+
+// check plays so many histories and judges them, until one is not right.
+func (w *world) check(many int) (sum outcome) {
+	defer w.idle()
+	r := rand.New(rand.NewPCG(w.seed, 1<<63))
+	for week := 0; sum.histories < many && sum.bad == nil; week++ {
+		histories := make([]*history, min(w.atOnce, many-sum.histories))
+		calls := 0
+		for i := range histories {
+			histories[i] = w.plan(uint64(sum.histories + i))
+			calls += len(histories[i].ops)
+		}
+		b := &batch{world: w, start: monday.AddDate(0, 0, 7*week).Unix() - int64(turn)}
+		if r.IntN(2) == 0 {
+			b.turnAt = 1 + r.Int64N(int64(3*calls))
+			sum.turned += len(histories)
+		}
+		b.run(histories)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, h := range histories {
+			all.Go(func() {
+				wrong, ambiguous := b.judge(h)
+				mu.Lock()
+				defer mu.Unlock()
+				sum.ambiguous += ambiguous
+				for _, o := range h.ops {
+					if o.err != nil {
+						sum.failed++
+					}
+				}
+				if wrong != "" && (sum.bad == nil || h.number < sum.bad.number) {
+					sum.wrong, sum.bad, sum.in = wrong, h, b
+				}
+			})
+		}
+		all.Wait()
+		sum.histories += len(histories)
+		sum.calls += calls
+		report.Step("linearizability, "+w.name, int64(sum.histories), int64(many))
+	}
+	return sum
+}
+
+// TestHistoriesAreLinearizable: whatever callers do at once, each answer is one that a sequential Headroom could have given.
+func TestHistoriesAreLinearizable(t *testing.T) {
+	seed := seed(t)
+	for _, store := range []struct {
+		name string
+		open func(*testing.T) *world
+		few  int
+	}{
+		{"embedded", func(t *testing.T) *world { return onEmbedded(t, seed) }, 200},
+		{"dynoxide", func(t *testing.T) *world { return onDynamo(t, "dynoxide", seed) }, 100},
+		{"dynalite", func(t *testing.T) *world {
+			w := onDynamo(t, "dynalite", seed)
+			w.clients, w.calls = 3, 4 // it does some hundred writes a second
+			return w
+		}, 40},
+	} {
+		t.Run(store.name, func(t *testing.T) {
+			w := store.open(t)
+			began := time.Now()
+			sum := w.check(report.Of(store.few, 10_000))
+			row := report.Row{
+				Part: "linearizability", Name: store.name, Count: int64(sum.histories), Unit: "histories", Took: time.Since(began),
+				Note: fmt.Sprintf("%d calls, of which %d ended in an error; %d of ambiguous outcome; the week turned in %d histories", sum.calls, sum.failed, sum.ambiguous, sum.turned),
+			}
+			if sum.bad != nil {
+				t.Errorf("%s; see %s\n%s", sum.wrong, sum.in.page(sum.bad), sum.in.text(sum.bad))
+			}
+			report.Add(t, row)
+		})
+	}
+}
