@@ -105,7 +105,7 @@ func TestFullDiskAtAnyWrite(t *testing.T) {
 		}
 		full := &failing{err: syscall.ENOSPC, once: n%2 == 0}
 		full.left.Store(at)
-		for _, err := range underLoad(t, full.disk(mem), b, fmt.Sprint(n), horizon) {
+		for _, err := range full.underLoad(t, mem, b, fmt.Sprint(n), horizon) {
 			if !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
