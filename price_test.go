@@ -79,17 +79,46 @@ func TestCostIsExact(t *testing.T) {
 			whole := float64(step) * float64(rapid.Int64Range(0, (1<<53)/step).Draw(t, "steps"))
 			return rapid.SampledFrom([]float64{whole, math.Nextafter(whole, math.Inf(1)), max(0, math.Nextafter(whole, 0))}).Draw(t, "hair")
 		})).Filter(func(q float64) bool { return q <= 1<<53 }).Draw(t, "quantity")
-		steps := new(big.Rat).SetFloat64(quantity)
-		steps.Quo(steps, new(big.Rat).SetInt64(step))
-		whole, rest := new(big.Int).QuoRem(steps.Num(), steps.Denom(), new(big.Int))
-		if rest.Sign() > 0 {
-			whole.Add(whole, big.NewInt(1))
-		}
-		want := whole.Mul(whole, big.NewInt(rate))
-
+		want := exactCost(step, rate, quantity)
 		got, err := headroom.Prices{Step: step, Rates: map[string]int64{"x": rate}}.Cost("x", quantity)
 		if want.IsInt64() != (err == nil) || err == nil && got != want.Int64() {
 			t.Fatalf("cost of %v at %d for each %d: %d, %v: want %s", quantity, rate, step, got, err, want)
+		}
+	})
+}
+
+// exactCost is rate x ceil(quantity / step), in arithmetic of unbounded precision.
+func exactCost(step, rate int64, quantity float64) *big.Int {
+	steps := new(big.Rat).SetFloat64(quantity)
+	steps.Quo(steps, new(big.Rat).SetInt64(step))
+	whole, rest := new(big.Int).QuoRem(steps.Num(), steps.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	return whole.Mul(whole, big.NewInt(rate))
+}
+
+// FuzzCost holds that a cost is exact, or that there is an error: for input that is out of bounds, and for a cost that no int64 holds.
+func FuzzCost(f *testing.F) {
+	f.Add(int64(60), int64(4), 901.0)
+	f.Add(int64(1), int64(math.MaxInt64), 1.0)
+	f.Add(int64(1)<<53, int64(1024), float64(1<<53))
+	f.Add(int64(3), int64(1), 0.30000000000000004)
+	f.Add(int64(7), int64(1)<<60, math.Nextafter(49, 50))
+	f.Add(int64(0), int64(-1), math.NaN())
+	f.Add(int64(1), int64(1), math.Inf(1))
+	f.Add(int64(1), int64(1), -math.SmallestNonzeroFloat64)
+	f.Fuzz(func(t *testing.T, step, rate int64, quantity float64) {
+		got, err := headroom.Prices{Step: step, Rates: map[string]int64{"x": rate}}.Cost("x", quantity)
+		good := step >= 1 && step <= 1<<53 && rate >= 0 && quantity >= 0 && quantity <= 1<<53
+		if good {
+			want := exactCost(step, rate, quantity)
+			if good = want.IsInt64(); good && got != want.Int64() {
+				t.Errorf("%v at %d for each %d costs %d, want %s", quantity, rate, step, got, want)
+			}
+		}
+		if good != (err == nil) || err != nil && (got != 0 || !errors.Is(err, headroom.ErrInvalid)) {
+			t.Errorf("%v at %d for each %d: %d, %v", quantity, rate, step, got, err)
 		}
 	})
 }

@@ -81,6 +81,31 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
+// FuzzRecordKeepsItsText holds that whatever a record holds, its text gives it again.
+func FuzzRecordKeepsItsText(f *testing.F) {
+	f.Add(uint8(0), int64(30), int64(0), int64(0), int64(0), "", "", int64(1779667200), int64(30), uint16(80), false)
+	f.Add(uint8(1), int64(math.MaxInt64), int64(7), int64(7), int64(-62135596799), "a b&>\x00", "日:,*@", int64(math.MinInt64), int64(math.MaxInt64), uint16(999), true)
+	f.Add(uint8(4), int64(0), int64(1), int64(2), int64(253402300799), "+%20", "\xff", int64(-1), int64(0), uint16(0), true)
+	f.Fuzz(func(t *testing.T, kind uint8, cost, held, refunded, expires int64, of, grant string, start, units int64, percent uint16, recorded bool) {
+		natural := func(n int64) int64 { return n & math.MaxInt64 }
+		r := Record{Kind: Kind(kinds[int(kind)%len(kinds)]), Cost: natural(cost), Held: natural(held), Refunded: natural(refunded), Recorded: recorded, Of: of}
+		if at := unixTime(expires); !at.IsZero() {
+			r.Expires = at
+		}
+		for i, limit := range []string{"day", "l-_0"} {
+			r.Windows = append(r.Windows, ChargedWindow{limit, unixTime(start + int64(i)), natural(units - int64(i))})
+			r.Crossed = append(r.Crossed, Crossing{limit, int(percent)%MaxThreshold + 1, unixTime(start)})
+		}
+		if grant != "" {
+			r.Grants = []GrantUse{{grant, natural(units)}, {"g", natural(cost)}}
+		}
+		text := r.String()
+		if got, err := ParseRecord(text); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v is written as %q and read as %+v, %v", r, text, got, err)
+		}
+	})
+}
+
 func TestUnitsAreTakenLastFirst(t *testing.T) {
 	a, b, c := unixTime(100), unixTime(200), unixTime(300)
 	r := Record{Windows: []ChargedWindow{{"day", a, 5}, {"day", b, 0}, {"day", c, 4}, {"week", a, 9}}}

@@ -2,6 +2,8 @@ package headroom_test
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,52 @@ func FuzzWindowsTile(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkTiles(t, p, inRange(seconds).Add(time.Duration(nanos%1e9)))
+	})
+}
+
+// FuzzWindowsOfAYear holds for every zone of the IANA database that the windows of a year, or the first 400 of them, tile time in both directions and have keys of their own, and that an ISO week in UTC is that of the time package.
+func FuzzWindowsOfAYear(f *testing.F) {
+	names, err := os.ReadFile("testdata/zones.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	zones := strings.Fields(string(names))
+	for i := range zones { // each with its first rules, and with those that hold now
+		f.Add(uint16(i), uint8(i), int64(-5e9)+int64(i)*5e6)
+		f.Add(uint16(i), uint8(i+1), int64(1_767_225_600)+int64(i)*86400)
+	}
+	periods := []string{"hour", "day", "week", "month", "week from sunday", "every day from 2026-01-01T02:30", "every 10 days from 2026-03-29T23:59:59", "every month from 2026-01-31"}
+	f.Fuzz(func(t *testing.T, zone uint16, kind uint8, seconds int64) {
+		text := periods[int(kind)%len(periods)] + " in " + zones[int(zone)%len(zones)]
+		p, err := headroom.ParsePeriod(text)
+		if err != nil {
+			t.Skip(err) // a host whose database is another
+		}
+		at := inRange(seconds)
+		first := p.At(at)
+		if first.Start.After(at) || !first.End.After(at) {
+			t.Fatalf("%s: %s lies outside of its window %v", p, at, first)
+		}
+		if year, week := at.ISOWeek(); text == "week in UTC" && first.Key != fmt.Sprintf("%04d-W%02d", year, week) {
+			t.Fatalf("%s lies in %v", at, first)
+		}
+		windows, keys := []headroom.Window{first}, map[string]bool{first.Key: true}
+		for last := first; last.Start.Before(at.AddDate(1, 0, 0)) && len(windows) < 400; {
+			next := p.At(last.End)
+			if next.Start != last.End || !next.End.After(next.Start) || p.At(next.End.Add(-1)) != next {
+				t.Fatalf("%s: %v is followed by %v", p, last, next)
+			}
+			if keys[next.Key] {
+				t.Fatalf("%s: two windows of a year have the key %s", p, next.Key)
+			}
+			keys[next.Key] = true
+			windows, last = append(windows, next), next
+		}
+		for i := len(windows) - 1; i > 0; i-- {
+			if before := p.At(windows[i].Start.Add(-1)); before != windows[i-1] {
+				t.Fatalf("%s: %v is preceded by %v, which is followed by %v", p, windows[i], before, windows[i-1])
+			}
+		}
 	})
 }
 

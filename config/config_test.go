@@ -1,12 +1,15 @@
 package config_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/config"
@@ -162,11 +165,13 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no text makes the reader panic, and that every error is one of its own.
+// FuzzParse holds that no text makes the reader panic, that every error is one of its own and points into the text, and that what was read, written out, is read as the same.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("plans: [\n")
 	f.Add("a: &a [*a]\n? b\n: c\n<<: *a\n")
+	f.Add("plans: {free: {limits: [{meter: \"a\\tb\\u00e9\", units: 1, window: every 2 weeks from 2026-01-05 in Europe/Berlin, thresholds: [], mode: shadow, carry_over: 3}]}}\nhorizon: 90m\n")
+	f.Add("horizon: 15d\r\n\tprices: {}\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("c.yaml", []byte(text))
 		var fault *config.Error
@@ -178,8 +183,55 @@ func FuzzParse(f *testing.F) {
 		}
 		if fault != nil {
 			_ = fault.Excerpt()
+			lines := strings.Split(text, "\n")
+			if fault.Line < 1 || fault.Line > len(lines) || fault.Column < 1 || fault.Column > utf8.RuneCountInString(lines[fault.Line-1])+1 {
+				t.Errorf("%v in %q", err, text)
+			}
+			return
+		}
+		again, err := config.Parse("c.yaml", written(t, c))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written(t, c))
+		}
+		if got, want := fmt.Sprintf("%+v", said(again)), fmt.Sprintf("%+v", said(c)); got != want {
+			t.Errorf("read   %s\nwanted %s\nof %s", got, want, written(t, c))
 		}
 	})
+}
+
+// said is all that a configuration says.
+func said(c *config.Config) any {
+	return []any{c.Catalog.Plans(), c.Catalog.Default(), c.Prices, c.Horizon, c.DynamoDB}
+}
+
+// written is a configuration as a file. JSON is YAML.
+func written(t *testing.T, c *config.Config) []byte {
+	type object = map[string]any
+	plans, prices := object{}, object{}
+	for _, p := range c.Catalog.Plans() {
+		limits := []any{}
+		for _, l := range p.Limits {
+			limits = append(limits, object{
+				"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units, "mode": l.Mode.String(), "carry_over": l.CarryOver, "thresholds": append([]int{}, l.Thresholds...),
+			})
+		}
+		plans[p.Name] = object{"limits": limits}
+	}
+	for meter, p := range c.Prices {
+		prices[meter] = object{"step": p.Step, "rates": p.Rates}
+	}
+	names := object{}
+	for name, value := range map[string]string{"subject": c.DynamoDB.Subject, "window": c.DynamoDB.Window, "count": c.DynamoDB.Count, "plan": c.DynamoDB.Plan, "prefix": c.DynamoDB.Prefix} {
+		names[name] = value
+	}
+	text, err := json.Marshal(object{
+		"default_plan": c.Catalog.Default(), "plans": plans, "prices": prices, "horizon": fmt.Sprintf("%dm", int64(c.Horizon/time.Minute)),
+		"dynamodb": object{"meter": c.DynamoDB.Meter, "limit": c.DynamoDB.Limit, "attributes": names},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func TestTheExampleIsRight(t *testing.T) {

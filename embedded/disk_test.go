@@ -5,21 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/proof/report"
 )
 
 // A disk that fails under load stops the store, not the process. Every call is answered, what was acknowledged is there when the store is opened again, and what was not is there once or not at all.
 func TestDiskThatFailsUnderLoad(t *testing.T) {
+	const horizon = 3650 * 24 * time.Hour
 	named := func(kind errorfs.OpKind, prefix, suffix string) func(errorfs.Op) bool {
 		return func(op errorfs.Op) bool {
 			base := path.Base(op.Path)
@@ -47,18 +51,24 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 				}
 				return nil
 			}))
-			s := openSmall(t, failing)
-			var mu sync.Mutex
-			acknowledged := map[[2]string]bool{}
-			err := load(engine(t, s, 1<<40), "op", func(subject, operation string) {
-				mu.Lock()
-				defer mu.Unlock()
-				acknowledged[[2]string{subject, operation}] = true
-				if len(acknowledged) == 100 {
-					full.Store(true)
-				}
-			})
-			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+			b := newBook()
+			b.latest = monday
+			clock := movingFrom(monday)
+			s, err := Open("db", Options{Clock: clock.read, fs: failing, memTable: 64 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := loadEngine(s, horizon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := load{engine: e, clock: clock, prefix: "op", book: b, steps: 10}
+			if err := l.run(); err != nil {
+				t.Fatal(err)
+			}
+			full.Store(true)
+			l.prefix, l.steps = "more", 0
+			for _, err := range unjoined(l.run()) {
 				if !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 					t.Error(err)
 				}
@@ -71,10 +81,47 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 			} else if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
-			s = open(t, mem, "db", (&hand{monday}).read)
-			checkThere(t, acknowledged, audit(t, s))
+			s = open(t, mem, "db", clock.read)
+			b.check(t, s, horizon)
 		})
 	}
+}
+
+// A disk that is full at the nth write, for this write or for good, stops the store; a part of the write may have been done. Nothing acknowledged is lost, and once there is room the store goes on.
+func TestFullDiskAtAnyWrite(t *testing.T) {
+	const horizon, faultsOfALife = 3650 * 24 * time.Hour, 25
+	began, faults, answers := time.Now(), report.Of(8, 800), 0
+	var mem *vfs.MemFS
+	b := newBook()
+	for n := range faults {
+		if n%faultsOfALife == 0 {
+			answers += b.answers
+			mem, b = vfs.NewMem(), newBook()
+			b.latest = monday
+		}
+		at := int64(n / 2)
+		if !report.Long() {
+			at = rand.Int64N(150)
+		}
+		full := &failing{err: syscall.ENOSPC, once: n%2 == 0}
+		full.left.Store(at)
+		for _, err := range full.underLoad(t, mem, b, fmt.Sprint(n), horizon) {
+			if !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+		}
+		s := open(t, mem, "db", movingFrom(b.latest).read)
+		b.check(t, s, horizon)
+		closeStore(t, s)
+		if t.Failed() {
+			t.Fatalf("the %dth write", at)
+		}
+		report.Step("full disk", int64(n+1), int64(faults))
+	}
+	report.Add(t, report.Row{
+		Part: "killed processes", Name: "full disk", Count: int64(faults), Unit: "faults", Took: time.Since(began),
+		Note: fmt.Sprintf("ENOSPC at each write up to the %dth, half of them for once; %d acknowledged", faults/2, answers+b.answers),
+	})
 }
 
 // What an answer shows is on disk: a replay, a refusal or a load that has seen another's change waits for that change's sync.

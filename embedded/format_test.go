@@ -3,10 +3,15 @@ package embedded
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumcast/headroom"
 )
@@ -63,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if holds, err := decodeHolds(row); err == nil {
-			if again, err := decodeHolds(encodeHolds(holds)); err != nil || len(again) != len(holds) {
+			if again, err := decodeHolds(encodeHolds(holds)); err != nil || !reflect.DeepEqual(again, holds) {
 				t.Errorf("%+v, %v\n%+v", again, err, holds)
 			}
 		}
@@ -87,31 +92,128 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzKeys looks for two things that have one key, and for keys that do not sort by generation.
+// FuzzKeys looks for two things that have one key, for a range of keys that takes in what belongs to another, and for keys that do not sort by generation.
 func FuzzKeys(f *testing.F) {
 	f.Add("a", "b_c", "op", "a_b", "c", "op", int64(0), int64(0))
 	f.Add("a\x00", "b", "", "a", "\x00b", "", int64(math.MinInt64), int64(math.MaxInt64))
 	f.Add("", "", "x", "", "x", "", int64(-1), int64(1))
+	f.Add("a", "b", "c", "a", "bc", "", int64(1), int64(1))
+	f.Add("\x01a", "b", "", "\x01", "ab", "", int64(1), int64(256))
 	f.Fuzz(func(t *testing.T, s1, m1, o1, s2, m2, o2 string, l1, l2 int64) {
 		k1, k2 := headroom.Key{Subject: s1, Meter: m1}, headroom.Key{Subject: s2, Meter: m2}
 		g1, g2 := generation{byClock, time.Unix(l1, 0)}, generation{byClock, time.Unix(l2, 0)}
-		if bytes.Equal(planKey(s1), planKey(s2)) != (s1 == s2) {
-			t.Errorf("plans of %q and %q", s1, s2)
+		// What each thing is, beside its table, and its key.
+		things := func(s, m, o string, k headroom.Key, g generation) (what []string, keys [][]byte) {
+			id := fmt.Sprintf("%q %q ", s, m)
+			what = []string{fmt.Sprintf("p%q", s), "s" + id, "l" + id, "g" + id, "h" + id + fmt.Sprintf("%q", o), "o" + id + fmt.Sprintf("%q %d", o, g.label.Unix()), "f", "c"}
+			return what, [][]byte{planKey(s), stateKey(k), holdsKey(k), grantsKey(k), historyKey(k, o), opKey(g, k, o), {tableFormat}, {tableClock}}
 		}
-		if bytes.Equal(stateKey(k1), stateKey(k2)) != (k1 == k2) {
-			t.Errorf("states of %q and %q", k1, k2)
+		what1, keys1 := things(s1, m1, o1, k1, g1)
+		what2, keys2 := things(s2, m2, o2, k2, g2)
+		for i := range keys1 {
+			for j := range keys2 {
+				if bytes.Equal(keys1[i], keys2[j]) != (what1[i] == what2[j]) {
+					t.Errorf("%s and %s have the keys %q and %q", what1[i], what2[j], keys1[i], keys2[j])
+				}
+			}
 		}
-		if bytes.Equal(historyKey(k1, o1), historyKey(k2, o2)) != (k1 == k2 && o1 == o2) {
-			t.Errorf("histories of %q, %q and %q, %q", k1, o1, k2, o2)
-		}
-		if bytes.Equal(opKey(g1, k1, o1), opKey(g2, k2, o2)) != (l1 == l2 && k1 == k2 && o1 == o2) {
-			t.Errorf("operations of %d, %q, %q and %d, %q, %q", l1, k1, o1, l2, k2, o2)
+		// The name that comes first in a key ends where it ends, whatever follows.
+		for name, prefix := range map[string][]byte{"states": appendName([]byte{tableState}, s1), "histories": appendName([]byte{tableHistory}, s1), "operations": appendName(opsPrefix(g1), s1)} {
+			for _, key := range keys2 {
+				if bytes.HasPrefix(key, prefix) && s1 != s2 {
+					t.Errorf("among the %s of %q is the key %q of %q", name, s1, key, s2)
+				}
+			}
 		}
 		if got, want := bytes.Compare(opsPrefix(g1), opsPrefix(g2)), cmp.Compare(l1, l2); got != want {
 			t.Errorf("generations %d and %d sort as %d", l1, l2, got)
 		}
+		// What a sweep removes up to a generation is all that came before it, and nothing else.
+		if key := opKey(g2, k2, o2); bytes.Compare(key, opsPrefix(g1)) < 0 != (l2 < l1) {
+			t.Errorf("the key %q of generation %d and a sweep up to %d", key, l2, l1)
+		}
 		if label, err := opsLabel(opKey(g1, k1, o1)); err != nil || label.Unix() != l1 {
 			t.Errorf("label %d was read as %v, %v", l1, label, err)
+		}
+		subject, rest := cutName(opKey(g1, k1, o1)[opsPrefixLen:])
+		if meter, id := cutName(rest); subject != s1 || meter != m1 || string(id) != o1 {
+			t.Errorf("%q, %q, %q is read as %q, %q, %q", s1, m1, o1, subject, meter, id)
+		}
+	})
+}
+
+// FuzzRows puts anything into the rows of a key: each call gives an error that says so, or a decision; none a panic, and no count below 0.
+func FuzzRows(f *testing.F) {
+	label := time.Unix(monday.Unix()/int64(epoch/time.Second)*int64(epoch/time.Second), 0).UTC() // the label of the young generation
+	hold := headroom.Record{Kind: headroom.KindHold, Cost: 5, Expires: monday.Add(time.Hour), Windows: []headroom.ChargedWindow{{Limit: "week", Start: monday, Units: 5}}}
+	e := entry{young: generation{byClock, label}, holds: true, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{
+		"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}, "day": {Window: headroom.Window{Key: "2026-06-01", Start: monday, End: monday.AddDate(0, 0, 1)}, Count: 30, Carried: 5},
+	}}}
+	holds, grants := encodeHolds(map[string]headroom.Record{"held": hold}), encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday.AddDate(0, 1, 0)}})
+	past := encodeHistory([]headroom.Total{{Start: monday.AddDate(0, 0, -7), Units: 30}})
+	f.Add(e.encode(), holds, grants, past, []byte("d30@day:1780272000,week:1780272000"), []byte("free"))
+	e.state.Counters["week"] = headroom.Counter{Window: headroom.ISOWeek(monday), Count: -5}
+	f.Add(e.encode(), holds, grants, past, []byte("d30@week:1780272000"), []byte("free+slots/week=9223372036854775807"))
+	e.state.Counters["week"] = headroom.Counter{Window: headroom.ISOWeek(monday.AddDate(1, 0, 0)), Count: math.MaxInt64, Carried: math.MaxInt64}
+	f.Add(e.encode(), holds, encodeGrants(map[string]headroom.Grant{"g": {Units: math.MaxInt64, Used: -1, Expires: monday.AddDate(0, 1, 0)}}), past, []byte("s1@week:1@"), []byte("gone"))
+	clock := &hand{monday}
+	s, err := Open("db", Options{Clock: clock.read, fs: vfs.NewMem()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = s.Close() })
+	engine, err := loadEngine(s, epoch)
+	if err != nil {
+		f.Fatal(err)
+	}
+	key := slots("u")
+	f.Fuzz(func(t *testing.T, state, holds, grants, past, record, plan []byte) {
+		clock.now = monday
+		b := s.db.NewBatch()
+		errs := []error{
+			b.DeleteRange([]byte{tableGrants}, []byte{tableState + 1}, nil), b.Set([]byte{tableFormat}, encodeFormat(format), nil),
+			b.Set(stateKey(key), state, nil), b.Set(holdsKey(key), holds, nil), b.Set(grantsKey(key), grants, nil),
+			b.Set(historyKey(key, "week"), past, nil), b.Set(historyKey(key, "day"), past, nil), b.Set(opKey(generation{byClock, label}, key, "op"), record, nil),
+		}
+		if len(plan) > 0 {
+			errs = append(errs, b.Set(planKey("u"), plan, nil))
+		}
+		if err := errors.Join(append(errs, s.db.Apply(b, pebble.NoSync))...); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			clock.now = monday.AddDate(0, 0, 8*i) // and in the week after
+			r := headroom.Request{Subject: "u", Meter: "slots", Operation: "op", Cost: 30}
+			for what, call := range map[string]func() (headroom.Decision, error){
+				"deduct": func() (headroom.Decision, error) { return engine.Deduct(t.Context(), r) },
+				"refund": func() (headroom.Decision, error) {
+					return engine.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "op", ID: fmt.Sprint("r", i), Units: 1})
+				},
+				"another": func() (headroom.Decision, error) {
+					r := r
+					r.Operation = fmt.Sprint("new", i)
+					return engine.Deduct(t.Context(), r)
+				},
+				"hold": func() (headroom.Decision, error) {
+					r := r
+					r.Operation = fmt.Sprint("hold", i)
+					return engine.Hold(t.Context(), r, time.Hour)
+				},
+				"settle": func() (headroom.Decision, error) { r := r; r.Operation = "held"; return engine.Settle(t.Context(), r) },
+				"usage": func() (headroom.Decision, error) {
+					_, err := engine.Usage(t.Context(), headroom.UsageRequest{Subject: "u", Meter: "slots"})
+					return headroom.Decision{}, err
+				},
+			} {
+				d, err := call()
+				var of *headroom.Error
+				if err != nil && (!errors.As(err, &of) || of.Code == headroom.CodeContended || of.Code == headroom.CodeUnavailable || of.Code == headroom.CodeOutcomeUnknown) {
+					t.Errorf("%s: %v", what, err)
+				}
+				if d.Used < 0 || d.Held < 0 || d.Remaining < 0 {
+					t.Errorf("%s: %+v", what, d)
+				}
+			}
 		}
 	})
 }

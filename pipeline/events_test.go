@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -263,6 +264,54 @@ func FuzzWhatComesFromOutside(f *testing.F) {
 			if used, _ := w.used(user); used != want {
 				t.Errorf("%q has used %d, want %d", user, used, want)
 			}
+		}
+	})
+}
+
+// FuzzMessage holds that a message of any form is refused or identifies a job; that every field that is not known here reaches the execution as it came; and that what the execution was given names the same job again.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte(body(episode, "alice", "neural", 900)))
+	f.Add([]byte(`{"jobId":"a","userId":"b","voiceQuality":7,"durationSeconds":"x","attempt":2,"more":{"n":1e400,"s":"<\u2028>","deep":[[{}]]}," jobId":null,"JobID":"c"}`))
+	f.Add([]byte(`{"jobId":"a","userId":"b","attempt":2e0,"headroom":{}}`))
+	f.Add([]byte(`{"jobId":"a","userId":"b","jobId":"c","n":123456789012345678901234567890.10}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := parseMessage(text)
+		if err != nil {
+			if !errors.Is(err, headroom.ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if m.JobID == "" || m.UserID == "" || m.Attempt < 1 || len(m.JobID) > MaxJobID || len(m.UserID) > headroom.MaxSubject || len(operation(m.JobID, m.Attempt)) > headroom.MaxOperation {
+			t.Fatalf("%+v", m)
+		}
+		stamped := Job{ID: m.JobID, UserID: m.UserID, Attempt: m.Attempt, Plan: "free", Cost: 7}
+		input, err := m.input(stamped)
+		if err != nil {
+			if !errors.Is(err, headroom.ErrInvalid) || len(text) < MaxInput/8 {
+				t.Fatal(err)
+			}
+			return
+		}
+		var was, is map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal(text, &was), json.Unmarshal(input, &is)); err != nil {
+			t.Fatal(err)
+		}
+		for name, raw := range was {
+			var want bytes.Buffer
+			if err := json.Compact(&want, raw); err != nil {
+				t.Fatal(err)
+			}
+			if got := is[name]; !bytes.Equal(got, want.Bytes()) {
+				t.Fatalf("field %q is %s, was %s", name, got, raw)
+			}
+		}
+		if len(is) != len(was)+1 {
+			t.Fatalf("%s became %s", text, input)
+		}
+		o, err := readOutcome("x", Execution{Status: "SUCCEEDED", Input: input}, nil)
+		if err != nil || o.JobID != m.JobID || o.UserID != m.UserID || o.Attempt != m.Attempt || o.Plan != "free" || o.Class != m.Class || o.Seconds != m.Seconds {
+			t.Fatalf("%s is read as %+v, %v", input, o, err)
 		}
 	})
 }

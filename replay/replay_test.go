@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -221,17 +223,27 @@ func TestNoWorkers(t *testing.T) {
 	}
 }
 
-// FuzzReader holds that no text makes the reader panic or stop: it gives a row or names a bad one for every line that is not empty.
+// FuzzReader holds that no text makes the reader panic or stop: it gives a row or names a bad one for every line that is not empty. What it reads is what a reader of CSV makes of the line, and costs something or is an error.
 func FuzzReader(f *testing.F) {
 	f.Add(header + "2026-05-25T10:00:00Z,a,job-1,standard,60\r\n\r\nx\n")
 	f.Add("\ufeffduration_seconds,\"subject\",operation,quality,completed_at\n1,\"a\"\"b\",c,d,2026-05-25T10:00:00+14:00")
 	f.Add(header + "\"\n\"\n,,,,\n")
+	f.Add(header + "2026-05-25T10:00:00Z,a,b,standard,1e400\n2026-05-25T10:00:00Z,a,b,neural,9007199254740993\n2026-05-25T10:00:00Z,a,b,standard,NaN\n2026-05-25T10:00:00Z,a,b,standard,-0x1p-2\n")
+	prices, err := headroom.Lumcast().Prices("slots")
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		log, err := NewReader(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		last := 1
+		zipped, lines := strings.HasPrefix(text, "\x1f\x8b"), strings.Split(text, "\n")
+		names := fieldsOf(strings.TrimPrefix(lines[0], "\ufeff"))
+		for i := 0; !zipped && len(names) == 0; i++ { // empty lines before the header
+			names = fieldsOf(strings.TrimPrefix(lines[i], "\ufeff"))
+		}
+		last := 0
 		for {
 			row, err := log.Next()
 			var bad *BadRow
@@ -240,7 +252,7 @@ func FuzzReader(f *testing.F) {
 				return
 			case errors.As(err, &bad):
 				row.Line = bad.Line
-			case err != nil && !strings.HasPrefix(text, "\x1f\x8b"):
+			case err != nil && !zipped:
 				t.Fatalf("after line %d: %v", last, err)
 			case err != nil:
 				return
@@ -248,7 +260,26 @@ func FuzzReader(f *testing.F) {
 			if row.Line <= last {
 				t.Fatalf("line %d after line %d", row.Line, last)
 			}
-			last = row.Line
+			if last = row.Line; bad != nil || zipped {
+				continue
+			}
+			want := map[string]string{}
+			for i, value := range fieldsOf(lines[row.Line-1]) {
+				want[strings.TrimSpace(names[i])] = value
+			}
+			quantity, err := strconv.ParseFloat(want["duration_seconds"], 64)
+			if err != nil || row.Subject != want["subject"] || row.Operation != want["operation"] || row.Class != want["quality"] || row.Quantity != quantity && quantity == quantity {
+				t.Fatalf("%+v, %v, want %q", row, err, want)
+			}
+			if cost, err := prices.Cost(row.Class, row.Quantity); err == nil && cost < 0 {
+				t.Fatalf("%+v costs %d", row, cost)
+			}
 		}
 	})
+}
+
+// fieldsOf reads a line with nothing but encoding/csv.
+func fieldsOf(line string) []string {
+	fields, _ := csv.NewReader(strings.NewReader(strings.TrimRight(line, "\r"))).Read()
+	return fields
 }
