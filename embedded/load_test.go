@@ -327,7 +327,7 @@ func (b *book) check(t testing.TB, s *Store, horizon time.Duration) {
 // checkNeverOver holds that no window of the poor subject has more than its limits.
 func (b *book) checkNeverOver(t testing.TB, s *Store) {
 	t.Helper()
-	f, err := s.find(slots(poor))
+	f, err := s.find(slots(poor), time.Time{})
 	if err == nil {
 		err = s.findHistory(slots(poor), f.entry, slices.Collect(maps.Keys(f.state.Counters)))
 	}
@@ -425,7 +425,7 @@ func rows(t testing.TB, s *Store) (map[headroom.Key]*stored, time.Time) {
 		var k headroom.Key
 		k.Subject, key = cutName(key[1:])
 		k.Meter = string(key)
-		f, err := s.find(k)
+		f, err := s.find(k, time.Time{})
 		if err == nil {
 			err = s.findHistory(k, f.entry, slices.Collect(maps.Keys(f.state.Counters)))
 		}
