@@ -105,7 +105,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		plan + "        units: 1_000\n":                               "6:16: 1_000: want a whole number in plain digits",
 		plan + "        units: .nan\n":                                "6:16: .nan: want a whole number in plain digits",
 		plan + "        units: \"200\"\n":                             `6:16: want a whole number, not the text "200"`,
-		plan + "        units:\n":                                     "6:16: want a whole number, not nothing",
+		plan + "        units:\n":                                     "6:15: want a whole number, not nothing",
 		plan + "        units: null\n":                                "6:16: want a whole number, not nothing",
 		plan + "        units: true\n":                                "6:16: want a whole number, not true",
 		plan + "        units: [1]\n":                                 "6:16: want a whole number, not a list",
@@ -156,6 +156,13 @@ func TestExcerptMarksTheColumn(t *testing.T) {
 	if got, want := fault.Excerpt(), "    2 | price: {}\n        ^"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	_, err = config.Parse("c.yaml", []byte("prices: {été: {rates: {a: x}}}\n"))
+	if !errors.As(err, &fault) {
+		t.Fatal(err)
+	}
+	if got, want := fault.Excerpt(), "    1 | prices: {été: {rates: {a: x}}}\n"+strings.Repeat(" ", 34)+"^"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 func TestUnreadableFile(t *testing.T) {
@@ -183,7 +190,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if fault != nil {
 			_ = fault.Excerpt()
-			lines := strings.Split(text, "\n")
+			lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
 			if fault.Line < 1 || fault.Line > len(lines) || fault.Column < 1 || fault.Column > utf8.RuneCountInString(lines[fault.Line-1])+1 {
 				t.Errorf("%v in %q", err, text)
 			}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -20,7 +21,7 @@ import (
 type Error struct {
 	File    string
 	Line    int // from 1
-	Column  int // from 1
+	Column  int // in characters, from 1; one past the end of the line for what is missing there
 	Message string
 	Source  string // the line itself
 }
@@ -35,9 +36,10 @@ func (e *Error) Unwrap() error { return headroom.ErrInvalid }
 // Excerpt shows the line with a mark below the column.
 func (e *Error) Excerpt() string {
 	number := fmt.Sprintf("%5d | ", e.Line)
-	before := e.Source[:min(max(e.Column-1, 0), len(e.Source))]
+	before := []rune(e.Source)
+	before = before[:min(max(e.Column-1, 0), len(before))]
 	// A tab before the mark keeps its width.
-	blank := regexp.MustCompile(`[^\t]`).ReplaceAllString(before, " ")
+	blank := regexp.MustCompile(`[^\t]`).ReplaceAllString(string(before), " ")
 	return number + e.Source + "\n" + strings.Repeat(" ", len(number)) + blank + "^"
 }
 
@@ -208,13 +210,16 @@ func first(n ast.Node) ast.Node {
 	return n
 }
 
+// at is the fault at a place. A value that is not there has one too, but past the end of its line.
 func (d *document) at(line, column int, message string) error {
-	e := &Error{File: d.file, Line: line, Column: column, Message: message}
-	if lines := strings.Split(d.source, "\n"); line <= len(lines) {
-		e.Source = strings.TrimRight(lines[line-1], "\r")
-	}
-	return e
+	lines := lineEnd.Split(d.source, -1)
+	line = min(max(line, 1), len(lines))
+	source := lines[line-1]
+	return &Error{File: d.file, Line: line, Column: min(max(column, 1), utf8.RuneCountInString(source)+1), Message: message, Source: source}
 }
+
+// lineEnd is what ends a line in YAML (1.2.2, 5.4).
+var lineEnd = regexp.MustCompile(`\r\n?|\n`)
 
 // ParseDuration reads days ("15d"), or what time.ParseDuration reads.
 func ParseDuration(text string) (time.Duration, error) {

@@ -56,7 +56,7 @@ func TestFaultsOfALimitsSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"mode: gentle\n":                    `6:15: unknown mode "gentle": want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)`,
 		"mode: Hard\n":                      `6:15: unknown mode "Hard": want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)`,
-		"mode:\n":                           "6:15: want a text, not nothing",
+		"mode:\n":                           "6:14: want a text, not nothing",
 		"carry_over: -1\n":                  "6:21: -1: want at least 0",
 		"carry_over: half\n":                `6:21: want a whole number, not the text "half"`,
 		"carry_over: 9223372036854775808\n": "6:21: 9223372036854775808: want at most 9223372036854775807",

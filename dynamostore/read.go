@@ -176,7 +176,7 @@ func total(start string, v types.AttributeValue) (t headroom.Total, ok bool) {
 		return t, v.Value == unknownPast
 	}
 	t.Units, ok = integer(v)
-	return t, ok
+	return t, ok && t.Units >= 0
 }
 
 func totalValue(t headroom.Total) types.AttributeValue {

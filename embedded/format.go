@@ -162,8 +162,8 @@ func decodeEntry(row []byte) (entry, error) {
 		name := d.name()
 		c := headroom.Counter{Partial: d.flag()}
 		c.Window = headroom.Window{Key: d.name(), Start: d.time(), End: d.time()}
-		c.Count, c.Carried = d.signed(), d.signed()
-		if d.bad {
+		c.Count, c.Carried = d.natural(), d.natural()
+		if d.bad = d.bad || !c.Window.IsZero() && !c.Window.Start.Before(c.Window.End); d.bad {
 			break
 		}
 		e.state.Counters[name] = c
@@ -196,6 +196,9 @@ func decodeHolds(row []byte) (map[string]headroom.Record, error) {
 			break
 		}
 		hold, err := headroom.ParseRecord(text)
+		if err == nil && hold.Kind != headroom.KindHold {
+			err = errDamaged
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +221,7 @@ func decodeGrants(row []byte) (map[string]headroom.Grant, error) {
 	grants := map[string]headroom.Grant{}
 	for range d.number() {
 		id := d.name()
-		g := headroom.Grant{Units: d.signed(), Used: d.signed(), Expires: d.time()}
+		g := headroom.Grant{Units: d.natural(), Used: d.natural(), Expires: d.time()}
 		if d.bad {
 			break
 		}
@@ -231,7 +234,7 @@ func decodeHistory(row []byte) ([]headroom.Total, error) {
 	d := newDecoder(row)
 	var past []headroom.Total
 	for range d.number() {
-		t := headroom.Total{Start: d.time(), Units: d.signed(), Unknown: d.flag()}
+		t := headroom.Total{Start: d.time(), Units: d.natural(), Unknown: d.flag()}
 		if d.bad {
 			break
 		}
@@ -326,6 +329,15 @@ func (d *decoder) signed() int64 {
 	if d.take(uint64(max(n, 0))); n <= 0 || d.bad {
 		d.bad = true
 		return 0
+	}
+	return v
+}
+
+// natural reads a signed number that nothing writes below 0: no guard of a change would ever hold for it.
+func (d *decoder) natural() int64 {
+	v := d.signed()
+	if v < 0 {
+		d.bad = true
 	}
 	return v
 }

@@ -23,7 +23,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, older: generation{byClock, at}, over: at, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
 			"":     {},
 			"day":  {Window: headroom.Window{Key: "2026-03-29", Start: at, End: at.Add(23 * time.Hour)}, Count: math.MaxInt64, Carried: 7},
-			"week": {Window: headroom.ISOWeek(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)), Count: -1, Partial: true},
+			"week": {Window: headroom.ISOWeek(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)), Count: 0, Partial: true},
 			"year": {Window: headroom.ISOWeek(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)), Count: 1<<53 + 1},
 		}}},
 	} {

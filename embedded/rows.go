@@ -86,6 +86,9 @@ func (s *Store) findRecord(k headroom.Key, now time.Time, id string, f *found) e
 		}
 		ok, err := s.get(opKey(g, k, id), func(row []byte) error {
 			record, err := headroom.ParseRecord(string(row))
+			if err == nil && record.Kind == headroom.KindHold {
+				err = errDamaged // it would be among the holds
+			}
 			f.records[id] = record
 			return err
 		})

@@ -194,7 +194,7 @@ func Send(jobID, userID, class string, seconds float64, attempt int, more map[st
 		fields[name] = raw
 	}
 	fields["jobId"], fields["userId"], fields["voiceQuality"], fields["durationSeconds"] = jobID, userID, class, seconds
-	if attempt > 1 {
+	if attempt != 1 {
 		fields["attempt"] = attempt
 	}
 	body, err := json.Marshal(fields)

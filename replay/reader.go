@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 	// A spreadsheet may put a byte order mark before the text.
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
 	for i, name := range header {
-		reader.at[strings.TrimSpace(name)] = i
+		name = strings.TrimSpace(name)
+		if _, twice := reader.at[name]; twice && slices.Contains(columns, name) {
+			return nil, fmt.Errorf("line %d: the header has the column %q twice", reader.line, name)
+		}
+		reader.at[name] = i
 	}
 	for _, name := range columns {
 		if _, ok := reader.at[name]; !ok {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/lumcast/headroom/pipeline"
 )
@@ -28,6 +30,13 @@ func readJobs(path string, stdin io.Reader) ([][]byte, error) {
 	if err != nil {
 		return nil, usageError("%s: no header line: want jobId,userId,voiceQuality,durationSeconds", path)
 	}
+	// A spreadsheet may put a byte order mark before the text.
+	header[0] = strings.TrimPrefix(header[0], "\ufeff")
+	for i, name := range header {
+		if slices.Contains(header[:i], name) {
+			return nil, usageError("%s: the header names the column %s twice", path, name)
+		}
+	}
 	for _, name := range []string{"jobId", "userId", "voiceQuality", "durationSeconds"} {
 		if !slices.Contains(header, name) {
 			return nil, usageError("%s: the header names no column %s", path, name)
@@ -46,7 +55,9 @@ func readJobs(path string, stdin io.Reader) ([][]byte, error) {
 		more := map[string]json.RawMessage{}
 		field := map[string]string{"attempt": "1"}
 		for i, name := range header {
-			field[name] = row[i]
+			if field[name] = row[i]; !utf8.ValidString(name + row[i]) {
+				return nil, usageError("%s:%d: %s %q is not UTF-8", path, line, name, row[i])
+			}
 			if !slices.Contains([]string{"jobId", "userId", "voiceQuality", "durationSeconds", "attempt"}, name) {
 				more[name], _ = json.Marshal(row[i]) // of a string, which always works
 			}
