@@ -67,12 +67,13 @@ type outcome struct {
 	window          time.Time // start of the window
 	code            headroom.Code
 	user            headroom.Reason // of two subjects, how the second decided
-	text            string          // of an error
+	limit           string
+	text            string // of an error
 }
 
 // facts are what of an outcome is compared.
 func (o outcome) facts() string {
-	return fmt.Sprint(o.op, o.allowed, o.replay, o.reason, o.cost, o.window.Unix(), o.code, o.user)
+	return fmt.Sprint(o.op, o.allowed, o.replay, o.reason, o.cost, o.window.Unix(), o.limit, o.code, o.user)
 }
 
 func (o outcome) String() string {
@@ -101,6 +102,11 @@ func (x *explorer) kid(at, request, answer int32) int32 {
 	to := x.settle(node{client: n.client, from: n.from, before: n.before, told: told})
 	x.kids[k] = to
 	return to
+}
+
+// agrees reports whether o and p can be answers to one operation. Where there are several limits, a decision shows the window of that which is the strictest at its time.
+func (o outcome) agrees(p outcome) bool {
+	return o.cost == p.cost && o.reason == p.reason && (o.limit != p.limit || o.window.Equal(p.window))
 }
 
 // settle runs a client and returns its node. Between two operations it does not matter what a client was told, but only what its store remembers.
@@ -152,7 +158,13 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	a := w.next(toSend, w.x.sent(op, body))
+	var n int32
+	if w.at < len(w.node.told) && w.x.parsed[w.node.told[w.at].request].like(op, body) {
+		n = w.node.told[w.at].request
+	} else {
+		n = w.x.sent(op, body)
+	}
+	a := w.next(toSend, n)
 	if a.status == 0 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -168,8 +180,13 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 func (x *explorer) run(n *node) (cache string) {
 	script := x.clients[n.client]
 	w := &wire{x: x, node: n}
+	var endpoint *string
+	if x.noOld {
+		endpoint = aws.String("http://engine.invalid") // of AWS's own the store knows that it sends items
+	}
 	sdk := dynamodb.New(dynamodb.Options{
-		Region: "eu-central-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: w,
+		BaseEndpoint: endpoint,
+		Region:       "eu-central-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: w,
 		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
 			o.MaxAttempts, o.RateLimiter = max(1, script.attempts), ratelimit.None
 			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
@@ -195,7 +212,7 @@ func (x *explorer) run(n *node) (cache string) {
 	for int(n.op) < len(script.ops) {
 		a := w.next(toBegin, 0)
 		w.host = x.times[a.clock-1].Add(script.skew)
-		o := script.ops[n.op].run(context.Background(), caller{engine, sdk})
+		o := script.ops[n.op].run(context.Background(), caller{engine, sdk, func() time.Time { return w.host }})
 		if o.code == headroom.CodeOutcomeUnknown || o.code == headroom.CodeUnavailable {
 			continue // asked again under the same id, as the error says
 		}
@@ -228,14 +245,26 @@ func (i *interned[T]) at(n int32) (v T) {
 // request is one request to the engine.
 type request struct {
 	op, body string // the body in one form, whatever the order in which the SDK wrote it
+	sum      int    // of the body as it was sent
 	writes   bool
 	rows     []int32  // of a BatchWriteItem: requests that each write a part of it
 	parts    []string // and those parts, as JSON
 }
 
+// sum does not depend on the order of bytes.
+func sum(body []byte) (n int) {
+	for _, b := range body {
+		n += int(b) * int(b)
+	}
+	return n
+}
+
+// like reports whether a body is that of the request but for the order in which the SDK wrote it, as far as its sum tells.
+func (r request) like(op string, body []byte) bool { return r.op == op && r.sum == sum(body) }
+
 // sent notes a request.
 func (x *explorer) sent(op string, body []byte) int32 {
-	r := request{op: op, body: canonical(body), writes: op == "UpdateItem" || op == "BatchWriteItem"}
+	r := request{op: op, body: canonical(body), sum: sum(body), writes: op == "UpdateItem" || op == "BatchWriteItem"}
 	if op == "BatchWriteItem" {
 		x.split(&r)
 	}
@@ -314,6 +343,7 @@ func conditionFailed(body string) bool {
 type caller struct {
 	engine *headroom.Engine
 	sdk    *dynamodb.Client
+	host   func() time.Time // the host's clock
 }
 
 // op is one operation of a client.
@@ -385,11 +415,13 @@ func (o op) run(ctx context.Context, c caller) outcome {
 		j, err = c.engine.DeductWithin(ctx, o.within, r)
 		d, user = j.Organisation, j.User.Reason
 		d.Allowed = j.Allowed
-		d.Replay = j.Organisation.Replay && (j.User.Replay || j.User.Reason == "")
+		d.Replay = j.User.Replay // that the organisation settled first, another delivery may have seen to
+	case "seed":
+		return seedRun(ctx, c, o)
 	default:
 		panic("no such verb: " + o.verb)
 	}
-	out := outcome{allowed: d.Allowed, replay: d.Replay, reason: d.Reason, cost: d.Cost, window: d.Window.Start, user: user}
+	out := outcome{allowed: d.Allowed, replay: d.Replay, reason: d.Reason, cost: d.Cost, window: d.Window.Start, limit: d.LimitName, user: user}
 	var failure *headroom.Error
 	if errors.As(err, &failure) {
 		return outcome{code: failure.Code, text: failure.Message}

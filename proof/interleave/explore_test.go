@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/lumcast/headroom/internal/memdynamo"
@@ -68,8 +69,8 @@ type explorer struct {
 	lists    map[int32][]outcome // and what they are
 	nodes    []node
 	kids     map[kid]int32
-	begun    map[string]int32 // nodes at which an operation is about to begin
-	done     map[[2]int32][2]int32
+	begun    map[string]int32     // nodes at which an operation is about to begin
+	done     map[doneKey][2]int32 // tables and answer
 	books    map[int32]*books
 	checked  map[checkKey]string
 	probed   map[checkKey]string
@@ -88,6 +89,11 @@ type explorer struct {
 type checkKey struct {
 	before, after, arg int32
 	clock              uint8
+}
+
+type doneKey struct {
+	tables, request int32
+	clock           uint8
 }
 
 type kid struct{ node, request, answer int32 }
@@ -112,7 +118,7 @@ func (i *interned[T]) put(v T) (n int32, fresh bool) {
 
 func newExplorer(w *world) *explorer {
 	return &explorer{
-		world: w, nodes: make([]node, 1), values: make([]memdynamo.Tables, 1), parsed: make([]request, 1), kids: map[kid]int32{}, begun: map[string]int32{}, done: map[[2]int32][2]int32{},
+		world: w, nodes: make([]node, 1), values: make([]memdynamo.Tables, 1), parsed: make([]request, 1), kids: map[kid]int32{}, begun: map[string]int32{}, done: map[doneKey][2]int32{},
 		books: map[int32]*books{}, checked: map[checkKey]string{}, probed: map[checkKey]string{}, seen: map[state]int32{}, lists: map[int32][]outcome{},
 	}
 }
@@ -163,7 +169,7 @@ func (x *explorer) explore(from memdynamo.Tables) *violation {
 			}
 			x.steps++
 			x.next = append(x.next, x.visit(to, int32(at), how))
-			if wrong != "" {
+			if wrong != "" && strings.HasPrefix(wrong, x.only) {
 				found = x.violation(wrong, at, how, to)
 			}
 		})
@@ -357,22 +363,23 @@ func (x *explorer) expandBatch(s state, c int, r int32, fault func(stepKind, fau
 // apply does a request and checks what it did.
 func (x *explorer) apply(s *state, r int32) (code int32, wrong string) {
 	before := s.tables
-	got, ok := x.done[[2]int32{before, r}]
+	got, ok := x.done[doneKey{before, r, s.clock}]
 	if !ok {
 		does := x.parsed[r]
 		if x.mutate != nil {
 			does = x.mutate(does)
 		}
+		if x.noOld {
+			does.body = strings.Replace(does.body, `"ReturnValuesOnConditionCheckFailure":"ALL_OLD",`, "", 1)
+		}
 		after, status, body := x.values[before].Apply(does.op, []byte(does.body))
-		n, _ := x.answers.put(answer{status: status, body: string(body)})
-		got = [2]int32{x.table(after), n}
-		x.done[[2]int32{before, r}] = got
+		if status != 200 && !conditionFailed(string(body)) {
+			panic(fmt.Sprintf("the engine refuses\n%s\n%s", x.requests.of[r], body))
+		}
+		got = [2]int32{x.table(after), x.answer(s.clock, status, string(body))}
+		x.done[doneKey{before, r, s.clock}] = got
 	}
-	timeless := x.answers.of[got[1]]
-	if timeless.status == 400 && !conditionFailed(timeless.body) {
-		panic(fmt.Sprintf("the engine refuses\n%s\n%s", x.requests.of[r], timeless.body))
-	}
-	code = x.answer(s.clock, timeless.status, timeless.body)
+	code = got[1]
 	if s.tables = got[0]; s.tables == before {
 		return code, ""
 	}

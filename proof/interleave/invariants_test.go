@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lumcast/headroom"
@@ -210,6 +211,13 @@ func (x *explorer) decided(client int, index uint8, out outcome, s state) string
 	} else if !short && out.reason == headroom.ReasonRecorded && !out.replay {
 		return fmt.Sprintf("rule 1: %s is recorded past the limit, and the units were there all the time", o)
 	}
+	known, forgotten := x.charged(o, s.clock)
+	if forgotten {
+		return ""
+	}
+	if known && out.allowed && !out.replay {
+		return fmt.Sprintf("rule 5: %s was charged before the world began, and is charged again", o)
+	}
 	if out.allowed && o.verb != "plan" {
 		r, ok := x.read(s.tables).of(o.who()).records[o.id]
 		if !ok || o.cost != 0 && o.verb != "release" && o.verb != "extend" && o.verb != "hold" && r.Cost != o.cost {
@@ -236,7 +244,7 @@ func (x *explorer) ended(s state) string {
 			outcomes[id] = append(outcomes[id], out)
 			if f, ok := first[id]; out.allowed && !ok {
 				first[id] = out
-			} else if out.allowed && (f.cost != out.cost || f.reason != out.reason || !f.window.Equal(out.window)) && o.verb != "extend" {
+			} else if out.allowed && o.charges() && !out.agrees(f) {
 				return fmt.Sprintf("rule 5: %s is answered with %+v and with %+v", o, f, out)
 			}
 		}
@@ -261,7 +269,8 @@ func (x *explorer) ended(s state) string {
 		if allowed == 0 && remembered && !x.known(id.subject, id.id) && s.late == [2]int32{} && (id.verb == "deduct" || id.verb == "hold") {
 			return fmt.Sprintf("rule 4: %s %s is refused, and remembered", id.verb, id.id)
 		}
-		if o := (op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost}); allowed > 0 && id.verb == "deduct" {
+		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost}
+		if _, forgotten := x.charged(o, s.clock); allowed > 0 && id.verb == "deduct" && !forgotten {
 			if wrong := x.probe(o, first[id], s); wrong != "" {
 				return wrong
 			}
@@ -279,6 +288,21 @@ func (x *explorer) known(subject, id string) bool {
 	return ok
 }
 
+// charged reports whether a deduction was made before the world began, and whether that may be forgotten by now.
+func (x *explorer) charged(o op, clock uint8) (known, forgotten bool) {
+	at := x.fullAt
+	known = o.verb == "deduct" && !at.IsZero() && strings.HasPrefix(o.id, fill(0)[:8])
+	for _, p := range x.before {
+		if p.op.verb == "deduct" && o.verb == "deduct" && p.op.who() == o.who() && p.op.id == o.id {
+			at, known = p.at, true
+		}
+	}
+	return known, known && x.times[clock].Sub(at) >= headroom.DefaultHorizon
+}
+
+// charges reports whether an operation has units of its own that count in a window.
+func (o op) charges() bool { return o.verb == "deduct" || o.verb == "hold" || o.verb == "settle" }
+
 // probe asks for an operation again, after all has come to its end.
 func (x *explorer) probe(o op, first outcome, s state) string {
 	n, _ := x.outcomes.put("probe " + o.who() + o.String() + first.window.String())
@@ -290,7 +314,7 @@ func (x *explorer) probe(o op, first outcome, s state) string {
 	w.clients, w.times, w.faults = []script{{ops: []op{o}}}, w.times[s.clock:s.clock+1], 0
 	w.invariants = invariants{
 		decided: func(_ *explorer, _ op, out outcome, _ state, _ bool) string {
-			if !out.replay || !out.allowed || out.cost != first.cost || !out.window.Equal(first.window) {
+			if !out.replay || !out.allowed || !out.agrees(first) {
 				return fmt.Sprintf("rule 5: %s was answered with %+v, and when it was asked again with %+v", o, first, out)
 			}
 			return ""

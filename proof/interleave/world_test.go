@@ -16,14 +16,17 @@ type world struct {
 	catalog *headroom.Catalog
 	horizon time.Duration // 0: the default
 	clients []script
-	before  []past // what has happened before the world begins
-	faults  int    // how many may happen in one schedule
-	kinds   faults // which
-	folds   bool   // a window of the future is brought back: which window a record counts in is not as it says
-	totals  bool   // operations ask about totals of closed windows in the ledger
-	noOld   bool   // the engine does not send the item along when a condition fails
+	before  []past    // what has happened before the world begins
+	full    int       // before that, deductions of 1 by ids that fill the item: 1 as far as just before ids move to the ledger, 2 until they have moved
+	fullAt  time.Time // when that was. Zero: the first of times
+	faults  int       // how many may happen in one schedule
+	kinds   faults    // which
+	folds   bool      // a window of the future is brought back: which window a record counts in is not as it says
+	totals  bool      // operations ask about totals of closed windows in the ledger
+	noOld   bool      // the engine does not send the item along when a condition fails
 
 	invariants invariants
+	only       string // of violations only such as begin with this count
 }
 
 // past is an operation that was done, with nobody beside it, before a world begins.
@@ -63,19 +66,43 @@ type invariants struct {
 // begin returns the tables from which a world begins.
 func (w *world) begin() memdynamo.Tables {
 	t := memdynamo.New(map[string][]string{"users": {"userId"}, ledger: {"key", "row"}})
-	for _, p := range w.before {
-		one := *w
-		one.clients, one.times, one.faults, one.before = []script{{ops: []op{p.op}}}, []time.Time{p.at}, 0, nil
-		x := newExplorer(&one)
-		if v := x.explore(t); v != nil {
-			panic(fmt.Sprintf("world %q: before it begins: %s", w.name, v))
+	if w.full > 0 {
+		at := w.fullAt
+		if at.IsZero() {
+			at = w.times[0]
 		}
-		t = x.values[x.states[len(x.states)-1].tables]
+		for i, after := 0, t; ; i++ {
+			if after = w.after(t, past{at, op{verb: "deduct", id: fill(i), cost: 1}}); len(after.Items(ledger)) > 0 {
+				if w.full > 1 {
+					t = after
+				}
+				break
+			}
+			t = after
+		}
+	}
+	for _, p := range w.before {
+		t = w.after(t, p)
 	}
 	return t
 }
 
-// ids are the operations that a world asks about.
+// fill is the id that fills an item in the place of i.
+func fill(i int) string { return fmt.Sprintf("fill-the-item-%02d", i) }
+
+// after returns the tables after something has happened.
+func (w *world) after(t memdynamo.Tables, p past) memdynamo.Tables {
+	one := *w
+	one.clients, one.times, one.faults, one.folds, one.before, one.fullAt = []script{{ops: []op{p.op}}}, []time.Time{p.at}, 0, true, nil, time.Time{}
+	one.invariants.ended, one.invariants.more = func(*explorer, state) string { return "" }, nil
+	x := newExplorer(&one)
+	if v := x.explore(t); v != nil {
+		panic(fmt.Sprintf("world %q: before it begins: %s", w.name, v))
+	}
+	return x.values[x.states[len(x.states)-1].tables]
+}
+
+// asksAbout reports whether a row is of an id that an operation of the world names.
 func (w *world) asksAbout(row string) bool {
 	for _, s := range w.clients {
 		for _, o := range s.ops {

@@ -11,10 +11,19 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// Times of worlds: a Sunday, and the turn of its week.
+// Times of worlds: the turn of a week, which is that of a day too, the turn of a day, and the turn of an epoch of ids.
 var (
-	sunday = time.Date(2031, time.June, 1, 23, 59, 0, 0, time.UTC)
-	monday = time.Date(2031, time.June, 2, 0, 0, 1, 0, time.UTC)
+	sunday   = time.Date(2031, time.June, 1, 23, 59, 0, 0, time.UTC)
+	monday   = time.Date(2031, time.June, 2, 0, 0, 1, 0, time.UTC)
+	saturday = sunday.Add(-day)
+	midnight = monday.Add(-day)
+	epoch    = time.Unix(int64(headroom.DefaultHorizon/time.Second)*1493, 0).UTC() // a Saturday of April 2031
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+	year = 365 * day
 )
 
 func catalog(plans ...headroom.Plan) *headroom.Catalog {
@@ -25,44 +34,270 @@ func catalog(plans ...headroom.Plan) *headroom.Catalog {
 	return c
 }
 
-// free is a plan of 100 a week and no more.
-func weekly(name string, units int64) headroom.Plan {
-	return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: units}}}
+// weekly is a plan of so many units a week.
+func weekly(name string, units int64, thresholds ...int) headroom.Plan {
+	return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: units, Thresholds: thresholds}}}
 }
 
-var simple = catalog(weekly("free", 100), weekly("pro", 300))
+var (
+	simple = catalog(weekly("free", 100), weekly("pro", 300))
+	// Two limits whose windows turn at different times.
+	dayAndWeek = catalog(headroom.Plan{Name: "free", Limits: []headroom.Limit{
+		{Meter: "slots", Name: "day", Units: 60, Period: must(headroom.ParsePeriod("day"))}, {Meter: "slots", Name: "week", Units: 100},
+	}})
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 func deduct(id string, cost int64) op { return op{verb: "deduct", id: id, cost: cost} }
+func record1(id string, cost int64) op {
+	return op{verb: "deduct", id: id, cost: cost, over: headroom.OverRecord}
+}
+func hold(id string, cost int64, lasts time.Duration) op {
+	return op{verb: "hold", id: id, cost: cost, lasts: lasts}
+}
+func settle(id string, cost int64, may ...headroom.Code) op {
+	return op{verb: "settle", id: id, cost: cost, may: may}
+}
+func release(id string, may ...headroom.Code) op { return op{verb: "release", id: id, may: may} }
+func extend(id string, lasts time.Duration, may ...headroom.Code) op {
+	return op{verb: "extend", id: id, lasts: lasts, may: may}
+}
+func refund(id, of string, units int64, may ...headroom.Code) op {
+	return op{verb: "refund", id: id, of: of, cost: units, may: may}
+}
+func grants(id string, units int64, lasts time.Duration) op {
+	return op{verb: "grant", id: id, cost: units, lasts: lasts}
+}
+func plan(name string) op { return op{verb: "plan", plan: name} }
+func within(subject, id string, cost int64) op {
+	return op{verb: "within", subject: subject, id: id, cost: cost, within: "o"}
+}
 
-func one(o ...op) script { return script{ops: o} }
+func does(o ...op) script { return script{ops: o, attempts: 1} }
+
+func (s script) sends(attempts int) script       { s.attempts = attempts; return s }
+func (s script) shows(skew time.Duration) script { s.skew = skew; return s }
 
 func worlds() []*world {
+	turn, still := []time.Time{sunday, monday}, []time.Time{sunday}
 	return []*world{
 		{
-			name: "a week's turn", times: []time.Time{sunday, monday},
+			name: "a week's turn", times: turn,
 			before:  []past{{sunday, deduct("old", 90)}},
-			clients: []script{one(deduct("a", 50), deduct("d", 30)), one(deduct("b", 40)), one(deduct("c", 20))},
+			clients: []script{does(deduct("a", 50), deduct("d", 30)), does(deduct("b", 40), deduct("e", 10)), does(deduct("c", 20), deduct("f", 60))},
 		},
 		{
-			name: "the first of a new subject", times: []time.Time{sunday},
-			clients: []script{one(deduct("a", 60), deduct("d", 101)), one(deduct("b", 50)), one(deduct("c", 40))},
+			name: "the first of a new subject", times: turn,
+			clients: []script{does(deduct("a", 60), deduct("d", 101)), does(deduct("b", 50), deduct("e", 20)), does(deduct("c", 40), deduct("f", 20))},
 		},
 		{
-			name: "a lost answer", times: []time.Time{sunday, monday}, faults: 2, kinds: mayLose,
+			name: "one id, three deliveries", times: turn, faults: 1, kinds: mayLose,
 			before:  []past{{sunday, deduct("old", 50)}},
-			clients: []script{one(deduct("a", 30), deduct("d", 30)), one(deduct("b", 40))},
+			clients: []script{does(deduct("a", 40), deduct("b", 30)), does(deduct("a", 40), deduct("b", 30)), does(deduct("a", 40))},
+		},
+		{
+			name: "a lost answer", times: turn, faults: 2, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)), does(deduct("b", 40), deduct("e", 20)), does(deduct("c", 20))},
+		},
+		{
+			name: "a blind resend", times: turn, faults: 2, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)).sends(2), does(deduct("b", 40), deduct("e", 20)).sends(2), does(deduct("c", 20)).sends(3)},
+		},
+		{
+			name: "a request that is delayed", times: turn, faults: 2, kinds: mayDelay,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)).sends(2), does(deduct("b", 40)), does(deduct("c", 20))},
+		},
+		{
+			name: "a crash anywhere", times: turn, faults: 2, kinds: mayCrash,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)), does(deduct("b", 40), deduct("e", 20)), does(deduct("c", 20))},
+		},
+		{
+			name: "transactions of the application's", times: turn, faults: 2, kinds: mayConflict | mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)), does(deduct("b", 40)), does(deduct("c", 20))},
+		},
+		{
+			name: "an engine that sends no item", times: turn, faults: 1, kinds: mayLose, noOld: true,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)), does(deduct("b", 40)), does(deduct("c", 20))},
+		},
+		{
+			name: "clocks that differ", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)).shows(-week), does(deduct("b", 40), deduct("e", 20)).shows(year), does(deduct("c", 20)).shows(2 * time.Minute)},
+		},
+		{
+			name: "a window of the future", times: turn, faults: 1, kinds: mayLose, folds: true,
+			before:  []past{{sunday, deduct("old", 50)}, {sunday.Add(year), deduct("ahead", 20)}},
+			clients: []script{does(deduct("a", 30), deduct("d", 30)), does(deduct("b", 20)).shows(year), does(refund("r", "ahead", 10))},
+		},
+		{
+			name: "a hold of the future", times: turn, folds: true,
+			before:  []past{{sunday, deduct("old", 40)}, {sunday.Add(week), hold("h", 20, 10*time.Minute)}},
+			clients: []script{does(deduct("a", 30)), does(settle("h", 25)), does(deduct("b", 20))},
+		},
+		{
+			name: "a hold that expires, and its settlement", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
+			clients: []script{does(settle("h", 70)), does(deduct("a", 50)), does(deduct("b", 20))},
+		},
+		{
+			name: "a hold that expires, and its release", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
+			clients: []script{does(release("h", headroom.CodeExpired, headroom.CodeConflict), hold("i", 60, 30*time.Second)), does(deduct("a", 50)), does(settle("h", 50), deduct("b", 20))},
+		},
+		{
+			name: "a hold that expires, and its extension", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
+			clients: []script{does(extend("h", 30*time.Second, headroom.CodeExpired)), does(deduct("a", 50), deduct("b", 30)), does(deduct("c", 40))},
+		},
+		{
+			name: "holds at the same time", times: turn, faults: 1, kinds: mayCrash,
+			clients: []script{does(hold("a", 60, 10*time.Minute), settle("a", 50, headroom.CodeNotFound)), does(hold("b", 50, 10*time.Minute), settle("b", 50, headroom.CodeNotFound)), does(hold("a", 60, 10*time.Minute), release("a", headroom.CodeConflict, headroom.CodeNotFound))},
+		},
+		{
+			name: "a settlement over the turn", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, hold("h", 60, 10*time.Minute)}, {sunday, deduct("old", 20)}},
+			clients: []script{does(settle("h", 70)), does(deduct("a", 95)), does(deduct("b", 20), deduct("c", 20))},
+		},
+		{
+			name: "a plan change", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(plan("pro"), plan("free")), does(deduct("a", 120), deduct("b", 40)), does(deduct("c", 60))},
+		},
+		{
+			name: "ids that move to the ledger", times: still, faults: 1, kinds: mayCrash | mayLeave, full: 1,
+			clients: []script{does(deduct("a", 1), deduct("d", 1)), does(deduct(fill(3), 1), deduct("e", 1)), does(refund("r", fill(3), 1))},
+		},
+		{
+			name: "two who move ids", times: still, full: 1, faults: 1, kinds: mayLose,
+			clients: []script{does(deduct("a", 1), deduct("a2", 1), deduct("a3", 1)), does(deduct("b", 1), deduct("b2", 1), deduct("b3", 1)), does(deduct("a", 1), deduct("b", 1))},
+		},
+		{
+			name: "ids that have moved", times: still, full: 2, faults: 1, kinds: mayLose,
+			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1, headroom.CodeInvalid), deduct("b", 1)), does(refund("q", fill(3), 1, headroom.CodeInvalid))},
+		},
+		{
+			name: "ids that age", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, faults: 1, kinds: mayLose,
+			before:  []past{{epoch.Add(-headroom.DefaultHorizon - time.Minute), deduct("older", 20)}, {epoch.Add(-time.Minute), deduct("old", 20)}},
+			clients: []script{does(deduct("a", 30), deduct("old", 20)), does(deduct("old", 20), refund("r", "old", 10)), does(deduct("b", 20))},
+		},
+		{
+			name: "ids that age, of which some have moved", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, full: 2, fullAt: epoch.Add(-day),
+			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1), deduct("a", 1)), does(deduct(fill(2), 1))},
+		},
+		{
+			name: "moved ids that are forgotten", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, full: 2, fullAt: epoch.Add(-headroom.DefaultHorizon - day),
+			before:  []past{{epoch.Add(-day), deduct("young", 1)}},
+			clients: []script{does(deduct("a", 1), deduct("young", 1)), does(deduct("young", 1), deduct(fill(3), 1)), does(deduct("b", 1))},
+		},
+		{
+			name: "a refund beside a turn", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 80)}},
+			clients: []script{does(refund("r", "old", 50)), does(deduct("a", 70)), does(deduct("b", 60))},
+		},
+		{
+			name: "two refunds", times: turn, faults: 2, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 80)}},
+			clients: []script{does(refund("r", "old", 50, headroom.CodeInvalid)), does(refund("q", "old", 40, headroom.CodeInvalid)), does(deduct("a", 70), refund("r", "old", 50, headroom.CodeInvalid))},
+		},
+		{
+			name: "grants", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, grants("g", 50, 30*time.Second)}, {sunday, deduct("old", 60)}},
+			clients: []script{does(deduct("a", 60), refund("r", "a", 30, headroom.CodeNotFound)), does(deduct("b", 50)), does(grants("g2", 10, time.Minute), deduct("c", 20))},
+		},
+		{
+			name: "a hold on a grant", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, grants("g", 50, time.Hour)}, {sunday, deduct("old", 80)}, {sunday, hold("h", 50, 30*time.Second)}},
+			clients: []script{does(deduct("a", 30)), does(settle("h", 40), refund("r", "h", 35, headroom.CodeNotFound, headroom.CodeConflict)), does(deduct("b", 20))},
+		},
+		{
+			name: "a day and a week", times: []time.Time{saturday, midnight, monday}, catalog: dayAndWeek,
+			before:  []past{{saturday, deduct("old", 50)}},
+			clients: []script{does(deduct("a", 40), deduct("d", 20)), does(deduct("b", 30), refund("r", "old", 20)), does(deduct("c", 10))},
+		},
+		{
+			name: "organisation and user", times: still, faults: 1, kinds: mayLose, invariants: invariants{more: both},
+			clients: []script{does(within("u", "a", 60)), does(within("v", "b", 60)), does(within("u", "c", 40))},
+		},
+		{
+			name: "organisation and user, one id", times: still, faults: 1, kinds: mayCrash, invariants: invariants{more: both},
+			before:  []past{{sunday, op{verb: "deduct", subject: "u", id: "old", cost: 50}}},
+			clients: []script{does(within("u", "a", 40)), does(within("u", "a", 40)), does(within("u", "b", 20))},
+		},
+		{
+			name: "charged past the limit", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 50)}},
+			clients: []script{does(record1("a", 60), record1("d", 70)), does(deduct("b", 40)), does(refund("r", "old", 30), deduct("c", 20))},
+		},
+		{
+			name: "a threshold", times: turn, faults: 1, kinds: mayLose, catalog: catalog(weekly("free", 100, 50, 80)), invariants: invariants{more: crossedOnce},
+			before:  []past{{sunday, deduct("old", 30)}},
+			clients: []script{does(deduct("a", 15), deduct("d", 15)), does(deduct("b", 15)), does(deduct("c", 20))},
 		},
 	}
+}
+
+// both is that an organisation and its users were charged for the same.
+func both(x *explorer, s state) string {
+	all := x.read(s.tables)
+	for _, user := range []string{"u", "v"} {
+		for id, r := range all.of(user).records {
+			if at := all.of("o").records[id]; !x.known(user, id) && (at.Kind != headroom.KindSettled || at.Cost != r.Cost) {
+				return fmt.Sprintf("rule 13: %s is charged %d for %s, and the organisation has %q", user, r.Cost, id, at.text)
+			}
+		}
+	}
+	for id, r := range all.of("o").records {
+		_, u := all.of("u").records[id]
+		_, v := all.of("v").records[id]
+		if !u && !v {
+			return fmt.Sprintf("rule 13: the organisation has %q of %s, and no user is charged", r.text, id)
+		}
+	}
+	return ""
+}
+
+// crossedOnce is that where no units come back one operation crosses each threshold of a window.
+func crossedOnce(x *explorer, s state) string {
+	seen := map[headroom.Crossing]string{}
+	for id, r := range x.read(s.tables).of("u").records {
+		for _, c := range r.Crossed {
+			if other, twice := seen[c]; twice {
+				return fmt.Sprintf("%s and %s both cross %d %%", id, other, c.Percent)
+			}
+			seen[c] = id
+		}
+	}
+	for limit, c := range x.read(s.tables).of("u").counters {
+		for _, percent := range []int{50, 80} {
+			_, crossed := seen[headroom.Crossing{Limit: limit, Percent: percent, Start: time.Unix(c.start, 0).UTC()}]
+			if crossed != (c.count >= int64(percent)) {
+				return fmt.Sprintf("the count is %d, and that %d %% were crossed is %t", c.count, percent, crossed)
+			}
+		}
+	}
+	return ""
 }
 
 // explored runs a world to its end.
 func explored(t *testing.T, w *world, limit int) (x *explorer, v *violation) {
 	t.Helper()
+	if w.catalog == nil {
+		w.catalog = simple
+	}
 	x = newExplorer(w)
 	x.limit = limit
-	if x.catalog == nil {
-		x.catalog = simple
-	}
 	done := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -75,11 +310,19 @@ func explored(t *testing.T, w *world, limit int) (x *explorer, v *violation) {
 			}
 		}
 	})
-	// In a bubble the waits between tries cost nothing.
-	synctest.Test(t, func(t *testing.T) { v = x.explore(w.begin()) })
+	v = x.exploreIn(t)
 	close(done)
 	watch.Wait()
 	return x, v
+}
+
+// exploreIn explores in a bubble, in which the waits between tries cost nothing.
+func (x *explorer) exploreIn(t *testing.T) (v *violation) {
+	synctest.Test(t, func(*testing.T) {
+		begin := x.begin()
+		v = x.explore(begin)
+	})
+	return v
 }
 
 // TestAllInterleavings: rules 1 to 7 and 9 to 13, of every schedule of each world.
