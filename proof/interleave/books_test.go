@@ -221,6 +221,9 @@ func (w *world) room(b *book, now time.Time) int64 {
 	for _, l := range w.limits(b) {
 		c, ok := b.counters[l.Name]
 		left := l.Units
+		if ok && c.end <= now.Unix() {
+			left += b.carry(l, c, l.Period.At(now).Start.Unix())
+		}
 		if ok && c.end > now.Unix() {
 			left += c.carried - b.live(l.Name, c, now.Unix())
 			if from := l.Period.At(now).Start.Unix(); c.start > now.Add(headroom.ClockTolerance).Unix() {
@@ -246,6 +249,15 @@ func (w *world) room(b *book, now time.Time) int64 {
 		}
 	}
 	return room
+}
+
+// carry is what the window that starts at next may use of what the one before it left.
+func (b *book) carry(l headroom.Limit, c counter, next int64) int64 {
+	left := l.Units + c.carried - b.live(l.Name, c, c.end)
+	if next > c.end {
+		left += l.Units // one at least was not used at all
+	}
+	return max(0, min(left, l.CarryOver))
 }
 
 // live is the count without expired holds.

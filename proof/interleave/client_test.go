@@ -293,6 +293,9 @@ func text(v any) string {
 
 const ledger = "users-ledger"
 
+// mostRows is how many parts of a batch are written one by one: it bounds a world.
+const mostRows = 3
+
 // split cuts a batch into the rows that are written one by one. Those that no operation of the world asks about are written together with the first.
 func (x *explorer) split(r *request) {
 	var in struct {
@@ -304,7 +307,7 @@ func (x *explorer) split(r *request) {
 	var groups [][]json.RawMessage
 	var rest []json.RawMessage
 	for _, row := range in.RequestItems[ledger] {
-		if x.asksAbout(string(row)) && len(groups) < 7 {
+		if x.asksAbout(string(row)) && len(groups) < mostRows {
 			groups = append(groups, []json.RawMessage{row})
 		} else {
 			rest = append(rest, row)

@@ -70,6 +70,9 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 	}
 	for _, l := range x.limits(was) {
 		c := is.counters[l.Name]
+		if w := was.counters[l.Name]; w.end != 0 && c.start > w.start && c.carried != was.carry(l, w, c.start) {
+			return fmt.Sprintf("rule 1: %s carries over %d, and %d were left", c.key, c.carried, was.carry(l, w, c.start))
+		}
 		grown, recorded := int64(0), false
 		for id, r := range is.records {
 			if more := r.own(l.Name) - was.records[id].own(l.Name); more > 0 {
@@ -91,6 +94,15 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		if drawn := is.drawn(id, nil) - was.drawn(id, is); there && g.used-w.used != drawn {
 			return fmt.Sprintf("rule 11: grant %s gives %d, records say %d", id, g.used-w.used, drawn)
 		}
+	}
+	holds := 0
+	for _, r := range is.records {
+		if r.Kind == headroom.KindHold {
+			holds++
+		}
+	}
+	if holds > headroom.MaxHolds || len(is.grants) > headroom.MaxGrants {
+		return fmt.Sprintf("rules 9 and 11: %d holds and %d grants", holds, len(is.grants))
 	}
 	return x.checkRecords(is)
 }

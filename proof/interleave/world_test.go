@@ -26,6 +26,7 @@ type world struct {
 	noOld   bool      // the engine does not send the item along when a condition fails
 
 	invariants invariants
+	whole      bool   // its brief form has all operations
 	only       string // of violations only such as begin with this count
 }
 
