@@ -101,6 +101,14 @@ func readItem(item map[string]types.AttributeValue) *book {
 		}
 		b.counters[strings.TrimPrefix(limit+":", ":")] = c
 	}
+	if key := str(item["quotaWeek"]); key != "" && item["quotaSpan"] == nil {
+		// As the seed's own code leaves it.
+		week, err := headroom.ParseISOWeek(key)
+		if err != nil {
+			panic(err)
+		}
+		b.counters[""] = counter{key: key, start: week.Start.Unix(), end: week.End.Unix(), count: num(item["quotaCount"]), past: map[int64]int64{}}
+	}
 	// The main limit has no name in its attributes.
 	fixed := map[string]counter{}
 	for name, c := range b.counters {

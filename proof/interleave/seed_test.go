@@ -110,8 +110,10 @@ func seedInvariants() invariants {
 	}
 }
 
+func bySeed(cost int64) op { return op{verb: "seed", cost: cost} }
+
 func seedWorlds() []*world {
-	deduct := func(cost int64) op { return op{verb: "seed", cost: cost} }
+	deduct := bySeed
 	turn := []time.Time{sunday, monday}
 	return []*world{
 		{
