@@ -209,6 +209,9 @@ func (x *explorer) run(n *node) (cache string) {
 		cache = fmt.Sprint(of.FieldByName("sendsOld"), of.FieldByName("moved").FieldByName("of"))
 	}()
 	n.op, n.outcomes = n.from, n.before
+	if all := x.lists[n.before]; len(all) > 0 {
+		n.last = all[len(all)-1]
+	}
 	for int(n.op) < len(script.ops) {
 		a := w.next(toBegin, 0)
 		w.host = x.times[a.clock-1].Add(script.skew)
