@@ -117,6 +117,9 @@ func (i *interned[T]) put(v T) (n int32, fresh bool) {
 }
 
 func newExplorer(w *world) *explorer {
+	if w.catalog == nil {
+		w.catalog = simple
+	}
 	return &explorer{
 		world: w, nodes: make([]node, 1), values: make([]memdynamo.Tables, 1), parsed: make([]request, 1), kids: map[kid]int32{}, begun: map[string]int32{}, done: map[doneKey][2]int32{},
 		books: map[int32]*books{}, checked: map[checkKey]string{}, probed: map[checkKey]string{}, seen: map[state]int32{}, lists: map[int32][]outcome{},

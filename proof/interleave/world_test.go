@@ -27,6 +27,7 @@ type world struct {
 
 	invariants invariants
 	whole      bool   // its brief form has all operations
+	large      bool   // too large for the race detector
 	only       string // of violations only such as begin with this count
 }
 
