@@ -237,14 +237,6 @@ func (x *explorer) with(outcomes int32, o outcome) int32 {
 	return all
 }
 
-// at returns the thing that has a number, and for 0 nothing.
-func (i *interned[T]) at(n int32) (v T) {
-	if n > 0 {
-		v = i.of[n]
-	}
-	return v
-}
-
 // request is one request to the engine.
 type request struct {
 	op, body string // the body in one form, whatever the order in which the SDK wrote it

@@ -44,8 +44,8 @@ func (x *explorer) guards() (all []string) {
 			continue
 		}
 		u := parseUpdate(r.body)
-		if u.ConditionExpression == "" {
-			continue
+		if !strings.Contains(u.ConditionExpression, "#") {
+			continue // there is none, or it is the seed's
 		}
 		for _, term := range terms(u.ConditionExpression) {
 			seen[guard(u, term)] = true
@@ -62,13 +62,19 @@ type notice struct {
 }
 
 var guards = map[string]notice{
-	"first write: (plan =(attribute_not_exists(plan) OR plan =))": {world: "a plan before the first write"},
-	"first write: plan =": {world: "a plan before the first write"},
+	"first write: quotaCount BETWEEN":                               {world: "beside the seed's own code"},
+	"first write: attribute_not_exists(quotaSpan)":                  {world: "beside the seed's own code", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: attribute_not_exists(quotaOps)"}},
+	"first write: quotaWeek =":                                      {why: "the seed's own code turns no week in these worlds"},
+	"first write: attribute_not_exists(quotaCarried)":               {why: "as of a write"},
+	"write: (attribute_not_exists(quotaWeek) OR quotaWeek =)":       {world: "a grant and no charge yet"},
+	"write: quotaSpilt =":                                           {why: "quotaGen and quotaEpoch say the same"},
+	"first write: (plan =(attribute_not_exists(plan) OR plan =))":   {world: "a plan before the first write"},
+	"first write: plan =":                                           {world: "a plan before the first write"},
 	"first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)": {world: "a new subject, beside the seed's own code"},
 	"first write: attribute_not_exists(quotaFormat)":                {world: "the first of a new subject", with: []string{"first write: attribute_not_exists(quotaOps)", "first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)"}},
 	"first write: attribute_not_exists(quotaOps)":                   {world: "the first of a new subject", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)"}},
 	"moving ids: quotaOps.* =":                                      {world: "ids that move to the ledger"},
-	"moving ids: quotaOpsBefore.* =":                                {world: "totals that have moved"},
+	"moving ids: quotaOpsBefore.* =":                                {why: "a record that changes goes to the young generation, so that none is removed here that was not copied; quotaEpoch guards which generation it is"},
 	"moving ids: quotaGen =":                                        {why: "who moves ids later has copied some that the earlier one removed, and fails by quotaOps.* =; quotaGen is the belt, and what a deduction goes by"},
 	"moving ids: quotaEpoch =":                                      {why: "as quotaGen, which begins anew with an epoch"},
 	"moving ids: quotaFormat =":                                     {why: "a later format may keep ids elsewhere: there is one format yet"},

@@ -214,6 +214,10 @@ func worlds() []*world {
 			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1), deduct("a", 1)), does(deduct(fill(2), 1))},
 		},
 		{
+			name: "ids of the older generation that move", times: []time.Time{epoch.Add(time.Minute)}, full: 1, fullAt: epoch.Add(-day), faults: 1, kinds: mayCrash,
+			clients: []script{does(deduct("a", 1), deduct("b", 1)), does(deduct(fill(3), 1), deduct("c", 1)), does(refund("r", fill(3), 1))},
+		},
+		{
 			name: "moved ids that are forgotten", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, full: 2, fullAt: epoch.Add(-headroom.DefaultHorizon - day),
 			before:  []past{{epoch.Add(-day), deduct("young", 1)}},
 			clients: []script{does(deduct("a", 1), deduct("young", 1)), does(deduct("young", 1), deduct(fill(3), 1)), does(deduct("b", 1))},
@@ -232,6 +236,11 @@ func worlds() []*world {
 			name: "grants", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, grants("g", 50, 30*time.Second)}, {sunday, deduct("old", 60)}},
 			clients: []script{does(deduct("a", 60), refund("r", "a", 30, headroom.CodeNotFound)), does(deduct("b", 50), deduct("d", 20)), does(grants("g2", 10, time.Minute), deduct("c", 20))},
+		},
+		{
+			name: "a grant and no charge yet", times: turn, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, grants("g", 20, time.Hour)}},
+			clients: []script{does(deduct("a", 60), deduct("d", 30)), does(deduct("b", 50)), does(deduct("c", 10))},
 		},
 		{
 			name: "a hold on a grant", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
@@ -274,7 +283,7 @@ func worlds() []*world {
 			before: each(12, func(i int) past {
 				return past{saturday.Add(time.Duration(max(0, i-2)-10) * day), deduct(fmt.Sprint("day", i), 10)}
 			}),
-			clients: []script{does(refund("r", "day1", 5, headroom.CodeInvalid)), does(deduct("a", 30), refund("p", "day1", 8, headroom.CodeInvalid)), does(refund("q", "day2", 10))},
+			clients: []script{does(refund("r", "day1", 5, headroom.CodeInvalid)), does(deduct("a", 30)), does(refund("q", "day2", 10))},
 		},
 		{
 			name: "windows of the future, of which totals have moved", times: turn, folds: true, totals: true,
@@ -412,12 +421,12 @@ func TestALateRequestMayOvertakeARefusal(t *testing.T) {
 		before:  []past{{sunday, deduct("old", 80)}},
 		clients: []script{does(deduct("a", 30)).sends(2), does(refund("r", "old", 20))},
 	}
-	x, v := explored(t, w, 3_000_000)
+	_, v := explored(t, w, 0)
 	if v == nil || !strings.HasPrefix(v.what, "rule 4: deduct a is refused, and remembered") {
 		t.Fatalf("found %v", v)
 	}
 	t.Log(v)
-	x = newExplorer(w)
+	x := newExplorer(w)
 	x.only = "rule 5" // that holds
 	if v := x.exploreIn(t); v != nil {
 		t.Fatal(v)
