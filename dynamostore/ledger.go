@@ -75,7 +75,8 @@ func (s *Store) complete(ctx context.Context, it *item, ids []string, history, c
 	if !history {
 		return nil
 	}
-	for limit, c := range it.state.Counters {
+	for _, limit := range slices.Sorted(maps.Keys(it.state.Counters)) {
+		c := it.state.Counters[limit]
 		if !c.Partial {
 			continue
 		}

@@ -1,0 +1,304 @@
+package interleave
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/memdynamo"
+)
+
+// books are what tables say of each subject, read from the raw items by the layout as it is documented, not by the code that writes it.
+type books map[string]*book
+
+type book struct {
+	plan          string
+	counters      map[string]counter // by limit
+	records       map[string]record  // by id, holds too
+	grants        map[string]grant
+	epoch, before int64
+	gen           int64
+}
+
+type counter struct {
+	key            string
+	start, end     int64
+	count, carried int64
+	past           map[int64]int64 // by start; of closed windows only
+}
+
+type grant struct{ units, used, expires int64 }
+
+type record struct {
+	headroom.Record
+	text   string
+	oldest bool // of the generation that is forgotten next
+}
+
+func (x *explorer) read(tables int32) books {
+	if b, ok := x.books[tables]; ok {
+		return *b
+	}
+	b := readBooks(x.values[tables])
+	x.books[tables] = &b
+	return b
+}
+
+func readBooks(t memdynamo.Tables) books {
+	all := books{}
+	for _, item := range t.Items("users") {
+		all[str(item["userId"])] = readItem(item)
+	}
+	for _, row := range t.Items(ledger) {
+		// The key is the length of the meter's name, "#", the name, the subject; here there is one meter.
+		b := all[strings.TrimPrefix(str(row["key"]), "5#slots")]
+		if b == nil {
+			continue
+		}
+		kind, name, _ := strings.Cut(str(row["row"]), "#")
+		switch kind {
+		case "op":
+			_, there := b.records[name]
+			if label := num(row["epoch"]); !there && (label == b.epoch || label == b.before) {
+				b.add(name, str(row["charge"]), label != b.epoch)
+			}
+		case "past":
+			limit, at, _ := strings.Cut(name, "#")
+			start, err := time.Parse(time.RFC3339, at)
+			if err != nil {
+				panic(err)
+			}
+			if c, ok := b.counters[limit]; ok && start.Unix() < c.start {
+				if _, there := c.past[start.Unix()]; !there {
+					c.past[start.Unix()] = num(row["total"])
+				}
+			}
+		}
+	}
+	return all
+}
+
+func readItem(item map[string]types.AttributeValue) *book {
+	b := &book{plan: str(item["plan"]), counters: map[string]counter{}, records: map[string]record{}, grants: map[string]grant{}}
+	b.epoch, b.before, b.gen = num(item["quotaEpoch"]), num(item["quotaEpochBefore"]), num(item["quotaGen"])
+	for name := range item {
+		limit, ok := strings.CutPrefix(name, "quotaSpan")
+		if !ok {
+			continue
+		}
+		span := strings.Split(str(item[name]), "/")
+		count := "quotaCount" + limit
+		c := counter{key: span[0], start: number(span[1]), end: number(span[2]), count: num(item[count]), carried: num(item["quotaCarried"+limit]), past: map[int64]int64{}}
+		for at, v := range child(item["quotaPast"+limit]) {
+			if start, err := strconv.ParseInt(at, 10, 64); err == nil && start < c.start {
+				c.past[start] = num(v)
+			}
+		}
+		b.counters[strings.TrimPrefix(limit+":", ":")] = c
+	}
+	if key := str(item["quotaWeek"]); key != "" && item["quotaSpan"] == nil {
+		// As the seed's own code leaves it.
+		week, err := headroom.ParseISOWeek(key)
+		if err != nil {
+			panic(err)
+		}
+		b.counters[""] = counter{key: key, start: week.Start.Unix(), end: week.End.Unix(), count: num(item["quotaCount"]), past: map[int64]int64{}}
+	}
+	// The main limit has no name in its attributes.
+	fixed := map[string]counter{}
+	for name, c := range b.counters {
+		if name = strings.TrimSuffix(name, ":"); name == "" {
+			name = "week"
+		}
+		fixed[name] = c
+	}
+	b.counters = fixed
+	for id, v := range child(item["quotaOpsBefore"]) {
+		b.add(id, str(v), true)
+	}
+	for id, v := range child(item["quotaOps"]) {
+		b.add(id, str(v), false)
+	}
+	for id, v := range child(item["quotaHolds"]) {
+		b.add(id, str(v), false)
+	}
+	for id, v := range child(item["quotaGrants"]) {
+		part := strings.Split(str(v), "/")
+		b.grants[id] = grant{number(part[0]), number(part[1]), number(part[2])}
+	}
+	return b
+}
+
+func (b *book) add(id, text string, oldest bool) {
+	r, err := headroom.ParseRecord(strings.TrimSuffix(text, " ~"))
+	if err != nil {
+		panic(err)
+	}
+	b.records[id] = record{r, text, oldest}
+}
+
+func str(v types.AttributeValue) string {
+	if s, ok := v.(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+func num(v types.AttributeValue) int64 {
+	if n, ok := v.(*types.AttributeValueMemberN); ok {
+		return number(n.Value)
+	}
+	return 0
+}
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func child(v types.AttributeValue) map[string]types.AttributeValue {
+	if m, ok := v.(*types.AttributeValueMemberM); ok {
+		return m.Value
+	}
+	return nil
+}
+
+// in is what a record counts in each window of a limit, by start; a window after the counter's own was opened by a wrong clock and folded into that.
+func (r record) in(limit string, c counter) map[int64]int64 {
+	units := map[int64]int64{}
+	for _, w := range r.Windows {
+		if w.Limit == limit {
+			units[min(w.Start.Unix(), c.start)] += w.Units
+		}
+	}
+	return units
+}
+
+// own is what a record counts of a limit in all windows.
+func (r record) own(limit string) (units int64) {
+	for _, w := range r.Windows {
+		if w.Limit == limit {
+			units += w.Units
+		}
+	}
+	return units
+}
+
+func (r record) granted() (units int64) {
+	for _, g := range r.Grants {
+		units += g.Units
+	}
+	return units
+}
+
+// dead reports whether a record is a hold that counts no more.
+func (r record) dead(now int64) bool {
+	return r.Kind == headroom.KindHold && r.Expires.Unix() <= now
+}
+
+// of returns the book of a subject: an empty one if nothing is stored.
+func (b books) of(subject string) *book {
+	if b[subject] != nil {
+		return b[subject]
+	}
+	return &book{}
+}
+
+// limits are those of the plan in force.
+func (w *world) limits(b *book) []headroom.Limit {
+	name := b.plan
+	if name == "" {
+		name = w.catalog.Default()
+	}
+	plans := w.catalog.Plans()
+	i := slices.IndexFunc(plans, func(p headroom.Plan) bool { return p.Name == name })
+	return plans[i].Limits
+}
+
+// room is how many units a subject could be charged now.
+func (w *world) room(b *book, now time.Time) int64 {
+	room := int64(1 << 62)
+	for _, l := range w.limits(b) {
+		c, ok := b.counters[l.Name]
+		left := l.Units
+		if ok && c.end <= now.Unix() {
+			left += b.carry(l, c, l.Period.At(now).Start.Unix())
+		}
+		if ok && c.end > now.Unix() {
+			left += c.carried - b.live(l.Name, c, now.Unix())
+			if from := l.Period.At(now).Start.Unix(); c.start > now.Add(headroom.ClockTolerance).Unix() {
+				for start, units := range c.past {
+					if start >= from {
+						left -= units
+					}
+				}
+			}
+		}
+		room = min(room, max(0, left))
+	}
+	for id, g := range b.grants {
+		if g.expires > now.Unix() {
+			room += g.units - g.used
+			for _, r := range b.records {
+				for _, use := range r.Grants {
+					if use.ID == id && r.dead(now.Unix()) {
+						room += use.Units
+					}
+				}
+			}
+		}
+	}
+	return room
+}
+
+// carry is what the window that starts at next may use of what the one before it left.
+func (b *book) carry(l headroom.Limit, c counter, next int64) int64 {
+	left := l.Units + c.carried - b.live(l.Name, c, c.end)
+	if next > c.end {
+		left += l.Units // one at least was not used at all
+	}
+	return max(0, min(left, l.CarryOver))
+}
+
+// live is the count without expired holds.
+func (b *book) live(limit string, c counter, now int64) int64 {
+	count := c.count
+	for _, r := range b.records {
+		if r.dead(now) {
+			count -= r.in(limit, c)[c.start]
+		}
+	}
+	return count
+}
+
+// String is the book in one line, for traces.
+func (b *book) String() string {
+	var s []string
+	if b.plan != "" {
+		s = append(s, "plan "+b.plan)
+	}
+	for _, limit := range slices.Sorted(maps.Keys(b.counters)) {
+		c := b.counters[limit]
+		line := c.key + " counts " + strconv.FormatInt(c.count, 10)
+		for _, start := range slices.Backward(slices.Sorted(maps.Keys(c.past))) {
+			line += ", before it " + time.Unix(start, 0).UTC().Format("2 January") + " " + strconv.FormatInt(c.past[start], 10)
+		}
+		s = append(s, line)
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.records)) {
+		s = append(s, id+": "+b.records[id].text)
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.grants)) {
+		g := b.grants[id]
+		s = append(s, "grant "+id+" "+strconv.FormatInt(g.used, 10)+" of "+strconv.FormatInt(g.units, 10))
+	}
+	return strings.Join(s, "; ")
+}

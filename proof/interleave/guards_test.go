@@ -1,0 +1,142 @@
+package interleave
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom/proof/report"
+)
+
+var (
+	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Past(?::[a-z]+)?)\.[?!]?)(?:[^ ,()?!]|[?!] )[^ ,()]*`)
+	limit  = regexp.MustCompile(`(quota[A-Z][a-z]+):[a-z]+`)
+	values = regexp.MustCompile(`(=|<=|>=|BETWEEN) [^()]*`)
+)
+
+// guard names what a term of a condition guards: the request that it stands in, and the term without ids and values.
+func guard(u update, term string) string {
+	term = keyed.ReplaceAllString(u.plain(term), "$1*")
+	term = values.ReplaceAllString(limit.ReplaceAllString(term, "$1"), "$1")
+	return u.kind() + ": " + strings.TrimSpace(term)
+}
+
+// kind is what an update is for.
+func (u update) kind() string {
+	set := u.plain(u.UpdateExpression)
+	switch {
+	case strings.Contains(set, "quotaGen = ") && strings.Contains(set, "quotaSpilt = "):
+		return "moving ids"
+	case strings.Contains(set, "quotaFormat = ") && strings.Contains(set, "quotaOps = "):
+		return "first write"
+	}
+	return "write"
+}
+
+// guards returns what the conditions of a world's requests guard.
+func (x *explorer) guards() (all []string) {
+	seen := map[string]bool{}
+	for _, r := range x.parsed[1:] {
+		if r.op != "UpdateItem" {
+			continue
+		}
+		u := parseUpdate(r.body)
+		if !strings.Contains(u.ConditionExpression, "#") {
+			continue // there is none, or it is the seed's
+		}
+		for _, term := range terms(u.ConditionExpression) {
+			seen[guard(u, term)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// notice says how the checker notices that a guard is missing.
+type notice struct {
+	world string   // that breaks without it,
+	with  []string // if these are missing too: each of them alone is enough there
+	why   string   // where no world breaks: what it is for all the same
+}
+
+var guards = map[string]notice{
+	"first write: quotaCount BETWEEN":                               {world: "beside the seed's own code"},
+	"first write: attribute_not_exists(quotaSpan)":                  {world: "beside the seed's own code", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: attribute_not_exists(quotaOps)"}},
+	"first write: quotaWeek =":                                      {why: "the seed's own code turns no week in these worlds"},
+	"first write: attribute_not_exists(quotaCarried)":               {why: "as of a write"},
+	"write: (attribute_not_exists(quotaWeek) OR quotaWeek =)":       {world: "a grant and no charge yet"},
+	"write: quotaSpilt =":                                           {why: "quotaGen and quotaEpoch say the same"},
+	"first write: (plan =(attribute_not_exists(plan) OR plan =))":   {world: "a plan before the first write"},
+	"first write: plan =":                                           {world: "a plan before the first write"},
+	"first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)": {world: "a new subject, beside the seed's own code"},
+	"first write: attribute_not_exists(quotaFormat)":                {world: "the first of a new subject", with: []string{"first write: attribute_not_exists(quotaOps)", "first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)"}},
+	"first write: attribute_not_exists(quotaOps)":                   {world: "the first of a new subject", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)"}},
+	"moving ids: quotaOps.* =":                                      {world: "ids that move to the ledger"},
+	"moving ids: quotaOpsBefore.* =":                                {why: "a record that changes goes to the young generation, so that none is removed here that was not copied; quotaEpoch guards which generation it is"},
+	"moving ids: quotaGen =":                                        {why: "who moves ids later has copied some that the earlier one removed, and fails by quotaOps.* =; quotaGen is the belt, and what a deduction goes by"},
+	"moving ids: quotaEpoch =":                                      {why: "as quotaGen, which begins anew with an epoch"},
+	"moving ids: quotaFormat =":                                     {why: "a later format may keep ids elsewhere: there is one format yet"},
+	"write: (plan =(attribute_not_exists(plan) OR plan =))":         {world: "a plan before the first write"},
+	"write: plan =":                                                 {world: "a plan change"},
+	"write: (attribute_not_exists(plan) OR plan =)":                 {why: "it stands in every change; those that give units back do not depend on the plan"},
+	"write: attribute_not_exists(quotaCarried)":                     {why: "what is carried over is set when the window opens, and quotaSpan guards which window that is"},
+	"write: quotaCarried =":                                         {why: "as attribute_not_exists(quotaCarried)"},
+	"write: attribute_not_exists(quotaGrants.*)":                    {world: "grants", with: []string{"write: attribute_not_exists(quotaOps.*)"}},
+	"write: attribute_not_exists(quotaHolds.*)":                     {world: "organisation and user, one id"},
+	"write: attribute_not_exists(quotaOps.*)":                       {world: "one id, three deliveries"},
+	"write: attribute_not_exists(quotaOpsBefore.*)":                 {world: "ids that age"},
+	"write: attribute_not_exists(quotaPast.*)":                      {world: "totals that have moved"},
+	"write: attribute_not_exists(quotaPast.?*)":                     {why: "only a writer that keeps no history makes a total unknown; the seed's own code turns no week in these worlds"},
+	"write: attribute_type(quotaOps, M)":                            {why: "an item from which somebody has taken the map: no client of a world does"},
+	"write: attribute_type(quotaOpsBefore, M)":                      {why: "as of quotaOps"},
+	"write: attribute_type(quotaHolds, M)":                          {why: "as of quotaOps"},
+	"write: attribute_type(quotaPast, M)":                           {why: "as of quotaOps"},
+	"write: quotaCount BETWEEN":                                     {world: "a week's turn"},
+	"write: quotaEpoch =":                                           {world: "ids that age, beside holds"},
+	"write: quotaFormat =":                                          {why: "as when ids move"},
+	"write: quotaGen =":                                             {world: "ids that move to the ledger"},
+	"write: quotaGrants.* =":                                        {world: "grants"},
+	"write: quotaHolds.* =":                                         {world: "a hold that expires, and its release"},
+	"write: quotaOps.* =":                                           {world: "two refunds"},
+	"write: quotaOpsBefore.* =":                                     {world: "ids that age, beside holds", with: []string{"write: attribute_not_exists(quotaOps.*)"}},
+	"write: quotaPast.* =":                                          {world: "a window of the future"},
+	"write: quotaPast.* >=":                                         {world: "totals that move"},
+	"write: quotaPast.more =":                                       {why: "a total that the ledger has changes only by coming back into the item, which attribute_not_exists(quotaPast.*) notices"},
+	"write: quotaSpan =":                                            {world: "a day and a week"},
+	"write: quotaWeek =":                                            {why: "quotaSpan says the same, unless the seed's own code turns the week"},
+	"write: size(quotaHolds) <=":                                    {world: "as many holds as there can be"},
+	"write: size(quotaGrants) <=":                                   {world: "as many grants as there can be"},
+}
+
+// TestEachGuardIsNeeded: of each term of each condition that production writes, an engine that takes it for true breaks a world. So a world would tell if it were missing.
+func TestEachGuardIsNeeded(t *testing.T) {
+	began := time.Now()
+	named := map[string]*world{}
+	for _, w := range worlds() {
+		named[w.name] = w
+	}
+	for _, g := range slices.Sorted(maps.Keys(guards)) {
+		n := guards[g]
+		if n.world == "" || raced && (named[n.world].large || named[n.world].full > 0) {
+			continue
+		}
+		t.Run(g, func(t *testing.T) {
+			x := newExplorer(named[n.world])
+			x.limit = 1_000_000
+			x.mutate = func(r request) request {
+				return r.without(func(u update, term string) bool {
+					is := guard(u, term)
+					return is == g || slices.Contains(n.with, is)
+				})
+			}
+			v := x.exploreIn(t)
+			if v == nil || strings.HasPrefix(v.what, "more than") {
+				t.Fatalf("no schedule of %q breaks it: %v", n.world, v)
+			}
+			t.Logf("%s, after %d states: %s", n.world, len(x.states), v.what)
+		})
+	}
+	report.Add(t, report.Row{Part: "interleavings", Name: "a guard taken away", Count: int64(len(guards)), Unit: "guards", Took: time.Since(began)})
+}
