@@ -107,6 +107,7 @@ var guards = map[string]notice{
 	"write: quotaSpan =":                                            {world: "a day and a week"},
 	"write: quotaWeek =":                                            {why: "quotaSpan says the same, unless the seed's own code turns the week"},
 	"write: size(quotaHolds) <=":                                    {world: "as many holds as there can be"},
+	"write: size(quotaGrants) =":                                    {world: "charged past the limit, beside a grant"},
 	"write: size(quotaGrants) <=":                                   {world: "as many grants as there can be"},
 }
 

@@ -98,7 +98,12 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		}
 	}
 	holds := 0
-	for _, r := range is.records {
+	for id, r := range is.records {
+		// It may have been decided before the clock turned.
+		turned := slices.ContainsFunc(slices.Collect(maps.Values(was.counters)), func(c counter) bool { return c.end <= now.Unix() })
+		if _, known := was.records[id]; !known && !turned && r.Kind == headroom.KindDeduct && r.Recorded && r.Cost <= x.room(was, now) {
+			return fmt.Sprintf("rule 2: %s is charged past the limit, and %d units were there", id, x.room(was, now))
+		}
 		if r.Kind == headroom.KindHold {
 			holds++
 		}

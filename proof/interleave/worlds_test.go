@@ -267,6 +267,11 @@ func worlds() []*world {
 			clients: []script{does(record1("a", 60), record1("d", 70)), does(deduct("b", 40), record1("e", 30)), does(refund("r", "old", 30), deduct("c", 20))},
 		},
 		{
+			name: "charged past the limit, beside a grant", times: []time.Time{sunday}, faults: 2, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 100)}},
+			clients: []script{does(record1("a", 20), record1("d", 5)), does(grants("g", 30, time.Hour)), does(record1("b", 15))},
+		},
+		{
 			name: "a threshold", times: turn, faults: 2, kinds: mayLose, catalog: catalog(weekly("free", 100, 50, 80)), invariants: invariants{more: crossedOnce},
 			before:  []past{{sunday, deduct("old", 30)}},
 			clients: []script{does(deduct("a", 15), deduct("d", 15)), does(deduct("b", 15), deduct("e", 15)), does(deduct("c", 20))},
