@@ -88,7 +88,7 @@ func fuzz(p *proof) error {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			begun := time.Now()
-			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-parallel", "1", "-timeout", timeout, o.pkg)
+			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", "-timeout", timeout, o.pkg)
 			r := report.Row{Part: "fuzz", Name: strings.TrimPrefix(o.pkg, module+"/") + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}
 			if r.Name == o.pkg+" "+o.name { // the root
 				r.Name = "headroom " + o.name
