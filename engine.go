@@ -266,9 +266,9 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 
 // certain returns the answer to a request, unless that is that nothing is charged, and something that was sent for it may yet be written: the units that are not there now can be there by then.
 func certain(d Decision, err error, unsure bool) (Decision, error) {
-	var failure *Error
-	nothing := err == nil && !d.Allowed || errors.As(err, &failure) && (failure.transient() || failure.Code == CodeTooMany)
-	if !unsure || !nothing || errors.Is(err, ErrOutcomeUnknown) {
+	// An id that stands for something else, or for nothing that could be ended, keeps a late write from taking effect.
+	final := err == nil && d.Allowed || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)
+	if !unsure || final || errors.Is(err, ErrOutcomeUnknown) {
 		return d, err
 	}
 	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")

@@ -33,7 +33,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	for try := range formTries {
 		if s.opts.needsAdopting(c, seen) {
 			if err := s.adopt(ctx, c, seen); err != nil {
-				return headroom.View{}, false, err
+				return headroom.View{}, false, answer{unsure: unsure}.doubtful(err)
 			}
 			// The item now has the label that the change was to give it.
 			if !seen.formatted {
@@ -43,6 +43,8 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 		e := s.opts.build(c, seen)
 		attrs, got, err := s.update(ctx, c.Key.Subject, e)
+		got.unsure = got.unsure || unsure // an attempt of an earlier form may come yet
+		unsure = got.unsure
 		if err == nil {
 			after, err := s.opts.decode(attrs, c.Key, got.now)
 			switch {
@@ -60,7 +62,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 		var failed *types.ConditionalCheckFailedException
 		if !errors.As(err, &failed) {
-			return headroom.View{}, false, err
+			return headroom.View{}, false, got.doubtful(err)
 		}
 		var now time.Time
 		if seen, now, err = s.found(ctx, c, seen, got.now, failed, try); err != nil {
@@ -70,7 +72,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		if unsure = unsure || got.unsure; !c.Holds(v) {
+		if !c.Holds(v) {
 			v.Unsure = unsure
 			return v, false, nil
 		}

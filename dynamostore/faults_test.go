@@ -232,6 +232,33 @@ func TestARefusalAfterALostRequestIsNotCertain(t *testing.T) {
 	})
 }
 
+// TestDoubtOutlastsAnotherForm: rule 16. An attempt is lost, the next finds an item of another form, and the write in that form is throttled: the lost one may yet come, when the item has its form again.
+func TestDoubtOutlastsAnotherForm(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		r.fill("u", 30) // its ids are in the ledger, which the other does not know
+		other, updates := r.another(), 0
+		other.wire.reset(func(x *exchange) (*http.Response, error) {
+			if x.op != "UpdateItem" {
+				return x.pass()
+			}
+			switch updates++; updates {
+			case 1:
+				return x.drop()
+			case 2:
+				return x.pass()
+			}
+			return x.say(http.StatusBadRequest, "ProvisionedThroughputExceededException")
+		})
+		d, err := other.deduct("u", "job", 5)
+		r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")
+		if updates < 3 {
+			t.Fatalf("%d updates", updates)
+		}
+		r.admit("u", "job", 5, 35)
+	})
+}
+
 // fillMore charges ids of 1 unit each, other than those of fill.
 func (r *rig) fillMore(subject string, ids int) {
 	r.Helper()

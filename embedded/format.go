@@ -29,11 +29,12 @@ import (
 //	time        Unix seconds, nanoseconds
 //	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds (4 bytes), so that keys sort by time
 //
-// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion,
+// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion or stateVersion,
 // so that a later format can change one kind of row and still read those written before.
 const (
-	format     = 1
-	rowVersion = 1
+	format       = 1
+	rowVersion   = 1
+	stateVersion = 2 // of the rows s. In 1 they had two generations
 )
 
 // Tables.
@@ -120,7 +121,7 @@ func opsLabel(key []byte) (time.Time, error) {
 }
 
 func (e entry) encode() []byte {
-	b := []byte{rowVersion}
+	b := []byte{stateVersion}
 	for _, g := range e.generations() {
 		b = append(b, g.kind)
 		if g.kind != noGeneration {
@@ -150,10 +151,17 @@ func flag(set bool) byte {
 }
 
 func decodeEntry(row []byte) (entry, error) {
-	d := newDecoder(row)
-	e := entry{young: d.generation(), old: d.generation(), older: d.generation()}
-	if e.older.kind != noGeneration {
-		e.over = d.time()
+	d := &decoder{rest: row}
+	version := d.byte()
+	if version > stateVersion {
+		return entry{}, headroom.Errorf(headroom.CodeFormat, nil, "it was written by a newer program, in version %d of its row, and this one knows %d: use that program", version, stateVersion)
+	}
+	d.bad = d.bad || version == 0
+	e := entry{young: d.generation(), old: d.generation()}
+	if version >= 2 {
+		if e.older = d.generation(); e.older.kind != noGeneration {
+			e.over = d.time()
+		}
 	}
 	e.holds, e.grants = d.flag(), d.flag()
 	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label

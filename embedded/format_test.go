@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,20 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 		if got, horizon, err := decodeClock(encodeClock(mark, epoch)); err != nil || got != mark || horizon != epoch {
 			t.Errorf("read %v, %v, %v", got, horizon, err)
 		}
+	}
+}
+
+// Rows of the first version had two generations of ids; those of a later one are not this program's to read.
+func TestRowsOfOtherVersionsOfAState(t *testing.T) {
+	label := time.Unix(1779667200, 0).UTC()
+	first := []byte{1, byClock, 0x80, 0xc4, 0x9c, 0xa1, 0x0d, 0, noGeneration, 0, 1, 0} // the label, no older generation, no holds, grants, no counter
+	want := entry{young: generation{byClock, label}, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{}}}
+	got, err := decodeEntry(first)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := decodeEntry(append([]byte{stateVersion + 1}, first[1:]...)); !errors.Is(err, headroom.ErrFormat) || !strings.Contains(err.Error(), "newer program") {
+		t.Errorf("a later version: %v", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func readJobs(path string, stdin io.Reader) ([][]byte, error) {
 		more := map[string]json.RawMessage{}
 		field := map[string]string{"attempt": "1"}
 		for i, name := range header {
-			if field[name] = row[i]; !utf8.ValidString(name + row[i]) {
+			if field[name] = row[i]; !utf8.ValidString(name) || !utf8.ValidString(row[i]) {
 				return nil, usageError("%s:%d: %s %q is not UTF-8", path, line, name, row[i])
 			}
 			if !slices.Contains([]string{"jobId", "userId", "voiceQuality", "durationSeconds", "attempt"}, name) {

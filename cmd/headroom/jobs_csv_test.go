@@ -16,6 +16,7 @@ var namesLine = regexp.MustCompile(`(:|line )[0-9]+`)
 func FuzzReadJobs(f *testing.F) {
 	const header = "jobId,userId,voiceQuality,durationSeconds"
 	f.Add(header + "\na,alice,neural,900\nb,bob,standard,0.5\n")
+	f.Add(header + ",\xc3\na,alice,neural,900,\xa9\n") // which together are a letter
 	f.Add(header + ",attempt,title\na,alice,neural,900,2,\"a, \"\"b\"\"\nc\"\n")
 	f.Add("title,title," + header + "\nx,y,a,alice,neural,1\n")
 	f.Add(header + "\na,alice,neural,1e400\n")
