@@ -43,15 +43,26 @@ func (s *screen) row(r report.Row) {
 	s.above(fmt.Sprintf("  %s, %s: %s %s, %d violations, %s. %s\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Violations, took(r.Took), r.Note))
 }
 
-// progress shows how far something has come. The caller holds mu.
+// progress shows how far something has come.
 func (s *screen) progress(at report.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.show(at)
+}
+
+// show is progress where the caller holds mu. A total of 0 is not known.
+func (s *screen) show(at report.Progress) {
 	if !s.live {
 		return
+	}
+	total := at.Total
+	if total <= 0 {
+		total, at.Total = -1, at.Done // a spinner that counts
 	}
 	if s.bar == nil || s.name != at.Name {
 		s.wipe()
 		s.name = at.Name
-		s.bar = progressbar.NewOptions64(at.Total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
+		s.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	_ = s.bar.Set64(min(at.Done, at.Total)) // the bar is of no weight
