@@ -91,9 +91,17 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 func TestFullDiskAtAnyWrite(t *testing.T) {
 	const horizon, faultsOfALife = 3650 * 24 * time.Hour, 25
 	began, faults, answers := time.Now(), report.Of(8, 800), 0
+	done := 0
 	var mem *vfs.MemFS
 	b := newBook()
+	defer func() {
+		report.Add(t, report.Row{
+			Part: "killed processes", Name: "full disk", Count: int64(done), Unit: "faults", Took: time.Since(began),
+			Note: fmt.Sprintf("ENOSPC at each write up to the %dth, half of them for once; %d acknowledged", faults/2, answers+b.answers),
+		})
+	}()
 	for n := range faults {
+		done++
 		if n%faultsOfALife == 0 {
 			answers += b.answers
 			mem, b = vfs.NewMem(), newBook()
@@ -118,10 +126,6 @@ func TestFullDiskAtAnyWrite(t *testing.T) {
 		}
 		report.Step("full disk", int64(n+1), int64(faults))
 	}
-	report.Add(t, report.Row{
-		Part: "killed processes", Name: "full disk", Count: int64(faults), Unit: "faults", Took: time.Since(began),
-		Note: fmt.Sprintf("ENOSPC at each write up to the %dth, half of them for once; %d acknowledged", faults/2, answers+b.answers),
-	})
 }
 
 // What an answer shows is on disk: a replay, a refusal or a load that has seen another's change waits for that change's sync.

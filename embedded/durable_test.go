@@ -218,12 +218,19 @@ const killsOfALife = 25
 // No restart finds a store that was closed: each begins with what the last kill left. What is checked is a copy.
 func TestAcknowledgedOperationsSurviveAKill(t *testing.T) {
 	began, kills := time.Now(), report.Of(10, 520)
-	at, answers, unanswered := map[string]int{}, 0, 0
+	at, done, answers, unanswered := map[string]int{}, 0, 0, 0
+	defer func() {
+		report.Add(t, report.Row{
+			Part: "killed processes", Name: "SIGKILL under load", Count: int64(done), Unit: "kills", Took: time.Since(began),
+			Note: fmt.Sprintf("%d acknowledged, %d unacknowledged; killed while starting %d, opening %d, under load %d, closing %d", answers, unanswered, at[""], at[opening], at[opened], at[closing]),
+		})
+	}()
 	var l *life
 	for n := range kills {
 		if n%killsOfALife == 0 {
 			l = newLife(t, n/killsOfALife)
 		}
+		done++
 		at[l.kill(t, n)]++
 		unanswered += len(l.book.unanswered)
 		if n%killsOfALife == killsOfALife-1 || n == kills-1 {
@@ -238,10 +245,6 @@ func TestAcknowledgedOperationsSurviveAKill(t *testing.T) {
 	if answers < 10*kills {
 		t.Errorf("only %d acknowledged operations", answers)
 	}
-	report.Add(t, report.Row{
-		Part: "killed processes", Name: "SIGKILL under load", Count: int64(kills), Unit: "kills", Took: time.Since(began),
-		Note: fmt.Sprintf("%d acknowledged, %d unacknowledged; killed while starting %d, opening %d, under load %d, closing %d", answers, unanswered, at[""], at[opening], at[opened], at[closing]),
-	})
 }
 
 // life is what becomes of one directory.

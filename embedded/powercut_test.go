@@ -101,10 +101,17 @@ func (f *failing) underLoad(t *testing.T, under vfs.FS, b *book, prefix string, 
 func TestAcknowledgedOperationsSurviveAPowerCut(t *testing.T) {
 	const cutsOfALife, horizon = 20, 3650 * 24 * time.Hour
 	began, cuts := time.Now(), report.Of(8, 300)
-	answers, unanswered := 0, 0
+	done, answers, unanswered := 0, 0, 0
+	defer func() {
+		report.Add(t, report.Row{
+			Part: "killed processes", Name: "power cuts", Count: int64(2 * done), Unit: "cuts", Took: time.Since(began),
+			Note: fmt.Sprintf("%d acknowledged, %d unacknowledged; half of the cuts lost blocks, half tore files at a byte", answers, unanswered),
+		})
+	}()
 	var mem *vfs.MemFS
 	var b *book
 	for n := range cuts {
+		done++
 		if n%cutsOfALife == 0 {
 			mem, b = vfs.NewCrashableMem(), newBook()
 			b.latest = monday
@@ -132,10 +139,6 @@ func TestAcknowledgedOperationsSurviveAPowerCut(t *testing.T) {
 		mem = left[[]string{"of blocks", "torn"}[n%2]]
 		report.Step("power cuts", int64(n+1), int64(cuts))
 	}
-	report.Add(t, report.Row{
-		Part: "killed processes", Name: "power cuts", Count: int64(2 * cuts), Unit: "cuts", Took: time.Since(began),
-		Note: fmt.Sprintf("%d acknowledged, %d unacknowledged; half of the cuts lost blocks, half tore files at a byte", answers, unanswered),
-	})
 }
 
 // crashed returns what a cut leaves of a file system: of what was not synced, any blocks of 4 KB and any folder entries.

@@ -87,10 +87,17 @@ func (c *child) refusedAll(t *testing.T, cause error, codes ...headroom.Code) {
 func TestFilesThatMayNotGrow(t *testing.T) {
 	const horizon = 3650 * 24 * time.Hour
 	began, faults, answers := time.Now(), report.Of(3, 150), 0
+	done := 0
+	defer func() {
+		report.Add(t, report.Row{
+			Part: "killed processes", Name: "full disk (RLIMIT_FSIZE)", Count: int64(done), Unit: "faults", Took: time.Since(began), Note: fmt.Sprintf("the kernel's, in real processes; %d acknowledged", answers),
+		})
+	}()
 	for n := range faults {
 		dir, b := t.TempDir(), newBook()
 		b.latest = monday
 		for round := range 2 { // opening what the first has left fails in other places
+			done++
 			most := 1 + rand.Int64N([]int64{100, 2_000, 40_000}[n%3])
 			c := start(t, orders{Dir: dir, Prefix: fmt.Sprint(round), MemTable: 64 << 10, Horizon: horizon, Clock: b.latest, Repeat: b.repeats(), FileSize: most})
 			c.listen(t, b, func(int, string) {})
@@ -105,15 +112,19 @@ func TestFilesThatMayNotGrow(t *testing.T) {
 		answers += b.answers
 		report.Step("files that may not grow", int64(n+1), int64(faults))
 	}
-	report.Add(t, report.Row{
-		Part: "killed processes", Name: "full disk (RLIMIT_FSIZE)", Count: int64(2 * faults), Unit: "faults", Took: time.Since(began), Note: fmt.Sprintf("the kernel's, in real processes; %d acknowledged", answers),
-	})
 }
 
 // A directory that is or becomes read-only, for a user whom that binds, gives errors, and keeps what was acknowledged.
 func TestReadOnlyDirectory(t *testing.T) {
 	const horizon = 3650 * 24 * time.Hour
 	began, rounds, answers, errs := time.Now(), report.Of(1, 25), 0, 0
+	done := 0
+	defer func() {
+		report.Add(t, report.Row{
+			Part: "killed processes", Name: "read-only directory", Count: int64(done), Unit: "faults", Took: time.Since(began),
+			Note: fmt.Sprintf("under load, then at opening, as user %d; %d acknowledged, %d errors", cmp.Or(os.Getuid(), nobody), answers, errs),
+		})
+	}()
 	for n := range rounds {
 		dir, b := t.TempDir(), newBook()
 		b.latest = monday
@@ -129,11 +140,13 @@ func TestReadOnlyDirectory(t *testing.T) {
 				}
 			}
 		})
+		done++
 		c.refusedAll(t, syscall.EACCES, headroom.CodeUnavailable, headroom.CodeOutcomeUnknown)
 		errs += len(c.failed)
 		// Nor can it be opened.
 		c = start(t, o)
 		c.listen(t, b, func(int, string) {})
+		done++
 		c.refusedAll(t, syscall.EACCES, headroom.CodeRejected)
 		errs += len(c.failed)
 		s := open(t, copied(t, dir), "db", movingFrom(b.latest).read)
@@ -145,8 +158,4 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if answers < 10*rounds {
 		t.Errorf("only %d acknowledged operations", answers)
 	}
-	report.Add(t, report.Row{
-		Part: "killed processes", Name: "read-only directory", Count: int64(2 * rounds), Unit: "faults", Took: time.Since(began),
-		Note: fmt.Sprintf("under load, then at opening, as user %d; %d acknowledged, %d errors", cmp.Or(os.Getuid(), nobody), answers, errs),
-	})
 }

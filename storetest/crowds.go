@@ -46,6 +46,21 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
+// turning returns what each of a crowd calls first: the 30th turns the week.
+func (w *world) turning() func() {
+	var asked atomic.Int64
+	turned := make(chan struct{})
+	return func() {
+		switch n := asked.Add(1); {
+		case n == 30:
+			w.set(monday)
+			close(turned)
+		case n > 60:
+			<-turned // so that enough are left for the new week
+		}
+	}
+}
+
 // tally counts decisions.
 type tally struct {
 	mu                                 sync.Mutex
@@ -226,16 +241,9 @@ func weekTurns(t *testing.T, h Harness) {
 	w.set(monday.Add(-time.Second))
 	a.admit("before", 1, 1)
 	var y tally
-	var asked atomic.Int64
-	turned := make(chan struct{})
+	turning := w.turning()
 	together(120, func(i int) {
-		switch n := asked.Add(1); {
-		case n == 30:
-			w.set(monday)
-			close(turned)
-		case n > 60:
-			<-turned // so that enough are left for the new week
-		}
+		turning()
 		y.spend(a, id(int64(i)), 1)
 	})
 	last, this := headroom.ISOWeek(base).Key, headroom.ISOWeek(monday).Key

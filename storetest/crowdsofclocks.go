@@ -23,16 +23,9 @@ func crowdDisagrees(t *testing.T, h Harness) {
 		hosts[i] = a.on(a.catalog, headroom.Options{Clock: func() time.Time { return w.now().Add(skew) }})
 	}
 	var y tally
-	var asked atomic.Int64
-	turned := make(chan struct{})
+	turning := w.turning()
 	together(120, func(i int) {
-		switch n := asked.Add(1); {
-		case n == 30:
-			w.set(monday)
-			close(turned)
-		case n > 60:
-			<-turned
-		}
+		turning()
 		y.spend(hosts[i%len(hosts)], id(int64(i)), 1)
 	})
 	last, this := headroom.ISOWeek(base).Key, headroom.ISOWeek(monday).Key

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,17 +31,17 @@ func Model(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) { newPlay(w, r).run() })
 }
 
-// ours are the flags that defaults has set: they count as given from then on.
-var ours sync.Map
+// ours are the flags that defaults has set: flag.Visit lists what flag.Set has set, too, as if the command line had. The tests of a package run one after the other, and flags are for all of them.
+var ours = map[string]bool{}
 
 // defaults sets a flag of rapid's for the length of the test, unless the command line does.
 func defaults(t *testing.T, name, value string) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if _, own := ours.Load(name); given && !own {
+	if given && !ours[name] {
 		return
 	}
-	ours.Store(name, true)
+	ours[name] = true
 	before := flag.Lookup(name).Value.String()
 	if err := flag.Set(name, value); err != nil {
 		t.Fatal(err)

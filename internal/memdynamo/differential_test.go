@@ -58,8 +58,10 @@ func TestDifferential(t *testing.T) {
 		}
 	})
 	for _, kind := range []string{"UpdateItem 200", "UpdateItem 400 ConditionalCheckFailedException", "UpdateItem 400 ValidationException", "PutItem 200", "PutItem 400 ConditionalCheckFailedException"} {
-		if b.compared[kind] == 0 {
-			t.Errorf("no answer was %s", kind)
+		for engine := range b.urls {
+			if b.compared[engine+" "+kind] == 0 {
+				t.Errorf("no answer of %s was compared with %s", engine, kind)
+			}
 		}
 	}
 	t.Log("compared:", b.compared)

@@ -7,6 +7,6 @@
 // The scheduler then goes through all that can happen next: one client's request reaches the engine (internal/memdynamo) and its answer the client; the request or the answer is lost; the request is on its way and arrives later; the process ends before or after;
 // a batch is written row by row; the clock steps. Two schedules that lead to the same tables, and to clients that have had the same answers, go on as one. The search is breadth first, so that the schedule that is printed for a violation is a shortest one.
 //
-// The invariants, in invariants_test.go, are stated on the raw items and on the clients' answers, by code of their own. guards_test.go turns the checker on itself: for each term of each condition that production writes,
-// an engine that takes this term for true must break a world.
+// The invariants, in invariants_test.go, are stated on the raw items and on the clients' answers, by code of their own. guards_test.go turns the checker on itself: it lists the terms of the conditions that production writes.
+// For each guard for which a world exists, an engine that takes it for true, alone or with others that would do in its place, must break that world; the rest have a reason written.
 package interleave

@@ -59,7 +59,7 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		switch {
 		case c.start > w.start && c.start > now.Unix()+tolerance:
 			return fmt.Sprintf("rule 7: window %s is opened at %s", c.key, now.Format(time.DateTime))
-		case c.start < w.start && w.start <= x.times[0].Unix()+tolerance:
+		case c.start < w.start && (!x.folds || w.start <= x.times[0].Unix()+tolerance):
 			return fmt.Sprintf("rule 6: window %s goes back to %s", w.key, c.key)
 		case c.count < 0:
 			return fmt.Sprintf("rule 10: the count of %s is %d", c.key, c.count)

@@ -2,6 +2,7 @@ package interleave
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -459,6 +460,15 @@ func (w *world) brief() *world {
 
 // TestAllInterleavings: rules 1 to 7 and 9 to 13, of every schedule of each world.
 func TestAllInterleavings(t *testing.T) {
+	var mu sync.Mutex
+	met, whole := map[string]bool{}, 0
+	t.Cleanup(func() { // after all worlds
+		for _, g := range slices.Sorted(maps.Keys(guards)) {
+			if report.Long() && whole == len(worlds()) && !met[g] {
+				t.Errorf("guards has %q, which no request of a world has", g)
+			}
+		}
+	})
 	for _, w := range worlds() {
 		if !report.Long() {
 			w = w.brief()
@@ -469,21 +479,30 @@ func TestAllInterleavings(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
+			row := report.Row{Part: "interleavings", Name: w.name, Unit: "schedules"}
+			defer func() {
+				row.Took = time.Since(began)
+				report.Add(t, row)
+			}()
 			x, v := explored(t, w, 3_000_000)
+			row.Note = fmt.Sprintf("%d states, %d steps, %d nodes, %d tables", len(x.states), x.steps, len(x.nodes), len(x.values))
 			if v != nil {
 				t.Fatal(v)
 			}
+			mu.Lock()
+			whole++
 			for _, g := range x.guards() {
+				met[g] = true
 				if _, ok := guards[g]; !ok {
 					t.Errorf("guards does not say how it is noticed that %q is missing", g)
 				}
 			}
+			mu.Unlock()
 			count, about := x.schedules()
-			note := fmt.Sprintf("%d states, %d steps, %d nodes, %d tables", len(x.states), x.steps, len(x.nodes), len(x.values))
+			row.Count = count
 			if about > 9e18 {
-				note = fmt.Sprintf("%.1e schedules, %s", about, note)
+				row.Note = fmt.Sprintf("%.1e schedules, %s", about, row.Note)
 			}
-			report.Add(t, report.Row{Part: "interleavings", Name: w.name, Count: count, Unit: "schedules", Note: note, Took: time.Since(began)})
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/memstore"
+	"github.com/lumcast/headroom/proof/report"
 )
 
 // onMemory is a world on a store in memory that is changed by spoil.
@@ -53,7 +54,7 @@ func unguarded(c headroom.Change) headroom.Change {
 
 // TestBrokenStoresAreFound: the check can fail.
 func TestBrokenStoresAreFound(t *testing.T) {
-	seed := seed(t)
+	seed := report.Seed(t)
 	const most = 3000 // histories in which each of them must be found
 	for name, spoil := range map[string]func(headroom.Store) headroom.Store{
 		"reads, then writes without a guard": func(s headroom.Store) headroom.Store {
@@ -121,20 +122,34 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return to.Commit(ctx, c)
 			}}
 		},
+		"is always contended": func(s headroom.Store) headroom.Store {
+			return spoilt{Store: s, commit: func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error) {
+				return headroom.View{}, false, headroom.ErrContended
+			}}
+		},
+		"is down now and then, where no fault was": func(s headroom.Store) headroom.Store {
+			var n atomic.Int64
+			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+				if t := traced(ctx); t != nil && n.Add(1)%2 == 0 {
+					return headroom.View{}, false, headroom.ErrUnavailable
+				}
+				return to.Commit(ctx, c)
+			}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sum := onMemory(t, seed, spoil).check(most)
-			if sum.bad == nil {
+			if sum.wrong == "" {
 				t.Fatalf("not found in %d histories of HEADROOM_PROOF_SEED=%d", most, seed)
 			}
-			t.Logf("found by history %d: %s", sum.bad.number+1, sum.wrong)
+			t.Logf("found in %d histories: %s", sum.histories, sum.wrong)
 		})
 	}
 }
 
 // TestTheModelIsTheRules: one client after another leaves nothing to chance. What the store answers is what the model says, and a changed answer is never taken for right.
 func TestTheModelIsTheRules(t *testing.T) {
-	w := onMemory(t, seed(t), func(s headroom.Store) headroom.Store { return s })
+	w := onMemory(t, report.Seed(t), func(s headroom.Store) headroom.Store { return s })
 	w.clients, w.calls, w.calm = 1, 40, true
 	for n := range uint64(100) {
 		h := w.plan(n)

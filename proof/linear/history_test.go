@@ -88,6 +88,7 @@ type history struct {
 	clients int
 	full    bool // there are fillers
 	ops     []*op
+	failed  error // of the fillers: nothing was asked after it
 }
 
 // world is a store as the histories see it: one clock, and as many engines as there are processes.
@@ -198,7 +199,8 @@ func (b *batch) play(h *history) {
 		for i := range fillers {
 			r := headroom.Request{Subject: h.subject, Meter: meter, Operation: fmt.Sprint("filler ", i), Now: time.Unix(b.start, 0)}
 			if _, err := b.engines[0].Deduct(context.Background(), r); err != nil {
-				panic(err)
+				h.failed = fmt.Errorf("a filler: %w", err)
+				return
 			}
 		}
 	}
@@ -319,8 +321,20 @@ var decided = []headroom.Code{headroom.CodeConflict, headroom.CodeNotFound, head
 // undecided are those that say that nothing was.
 var undecided = []headroom.Code{headroom.CodeUnavailable, headroom.CodeThrottled, headroom.CodeContended}
 
+// code is that of the error that a call ended in; "": it has none.
+func (o *op) code() headroom.Code {
+	var failure *headroom.Error
+	if errors.As(o.err, &failure) {
+		return failure.Code
+	}
+	return ""
+}
+
 // observed is the history for the checker, how many of its calls have an ambiguous outcome, and what cannot be, if there is something.
 func (b *batch) observed(h *history) (all []porcupine.Operation, ambiguous int, wrong error) {
+	if h.failed != nil {
+		return nil, 0, h.failed
+	}
 	end := b.events.Load() + 1
 	ghosts := h.clients
 	for _, o := range h.ops {
@@ -330,24 +344,26 @@ func (b *batch) observed(h *history) (all []porcupine.Operation, ambiguous int, 
 			}
 			return input{o.ask, []int32{o.began, ended}}
 		}
-		var failure *headroom.Error
+		code := o.code()
 		maybe := int(o.trace.lost.Load())
 		r := o.reply
 		switch {
 		case o.err == nil:
-		case !errors.As(o.err, &failure):
+		case code == "":
 			return nil, 0, fmt.Errorf("an error without a code: %w", o.err)
-		case failure.Code == headroom.CodeOutcomeUnknown:
+		case code == headroom.CodeOutcomeUnknown:
 			maybe = max(1, maybe)
 			o.trace.late.Store(true)
-		case slices.Contains(undecided, failure.Code):
+		case code == headroom.CodeContended && o.fault.kind == none:
+			return nil, 0, fmt.Errorf("more tries than so few callers can take from each other: %w", o.err)
+		case slices.Contains(undecided, code):
 			continue
-		case slices.Contains(decided, failure.Code):
-			r = failed(failure.Code)
+		case slices.Contains(decided, code):
+			r = failed(code)
 		default:
 			return nil, 0, fmt.Errorf("an error that nothing explains: %w", o.err)
 		}
-		if failure == nil || failure.Code != headroom.CodeOutcomeUnknown {
+		if code != headroom.CodeOutcomeUnknown {
 			all = append(all, porcupine.Operation{ClientId: o.client, Input: in(o.ended), Call: o.call, Output: r, Return: o.back})
 		}
 		if o.ask.verb == usage {

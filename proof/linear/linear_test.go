@@ -3,8 +3,7 @@ package linear_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,25 +11,13 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// seed is the one that is asked for, or any.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	text := os.Getenv("HEADROOM_PROOF_SEED")
-	if text == "" {
-		return rand.Uint64()
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("HEADROOM_PROOF_SEED: %v", err)
-	}
-	return n
-}
-
 // outcome is what became of many histories.
 type outcome struct {
 	histories, calls, ambiguous, failed, turned int
 
-	wrong string   // with the first history that is not right
+	undecided, faulted int // calls that say that nothing was decided, and those that a fault was planned for
+
+	wrong string   // with the first history that is not right, or with all of them
 	bad   *history // that one
 	in    *batch   // in which it happened
 }
@@ -39,7 +26,7 @@ type outcome struct {
 func (w *world) check(many int) (sum outcome) {
 	defer w.idle()
 	r := rand.New(rand.NewPCG(w.seed, 1<<63))
-	for week := 0; sum.histories < many && sum.bad == nil; week++ {
+	for week := 0; sum.histories < many && sum.wrong == ""; week++ {
 		histories := make([]*history, min(w.atOnce, many-sum.histories))
 		calls := 0
 		for i := range histories {
@@ -61,8 +48,14 @@ func (w *world) check(many int) (sum outcome) {
 				defer mu.Unlock()
 				sum.ambiguous += ambiguous
 				for _, o := range h.ops {
-					if o.err != nil {
+					switch code := o.code(); {
+					case slices.Contains(decided, code):
 						sum.failed++
+					case slices.Contains(undecided, code):
+						sum.undecided++
+					}
+					if o.fault.kind != none {
+						sum.faulted++
 					}
 				}
 				if wrong != "" && (sum.bad == nil || h.number < sum.bad.number) {
@@ -73,6 +66,9 @@ func (w *world) check(many int) (sum outcome) {
 		all.Wait()
 		sum.histories += len(histories)
 		sum.calls += calls
+		if sum.wrong == "" && sum.undecided > sum.faulted {
+			sum.wrong = fmt.Sprintf("of %d calls %d say that nothing was decided, and only %d met a fault (HEADROOM_PROOF_SEED=%d)", sum.calls, sum.undecided, sum.faulted, w.seed)
+		}
 		report.Step("linearizability, "+w.name, int64(sum.histories), int64(many))
 	}
 	return sum
@@ -80,7 +76,7 @@ func (w *world) check(many int) (sum outcome) {
 
 // TestHistoriesAreLinearizable: whatever callers do at once, each answer is one that a sequential Headroom could have given.
 func TestHistoriesAreLinearizable(t *testing.T) {
-	seed := seed(t)
+	seed := report.Seed(t)
 	for _, store := range []struct {
 		name string
 		open func(*testing.T) *world
@@ -100,10 +96,13 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 			sum := w.check(report.Of(store.few, 10_000))
 			row := report.Row{
 				Part: "linearizability", Name: store.name, Count: int64(sum.histories), Unit: "histories", Took: time.Since(began),
-				Note: fmt.Sprintf("%d calls, of which %d ended in an error; %d of ambiguous outcome; the week turned in %d histories", sum.calls, sum.failed, sum.ambiguous, sum.turned),
+				Note: fmt.Sprintf("%d calls, of which an error answered %d; %d undecided, where %d had a fault; %d of ambiguous outcome; the week turned in %d histories", sum.calls, sum.failed, sum.undecided, sum.faulted, sum.ambiguous, sum.turned),
 			}
-			if sum.bad != nil {
+			switch {
+			case sum.bad != nil:
 				t.Errorf("%s; see %s\n%s", sum.wrong, sum.in.page(sum.bad), sum.in.text(sum.bad))
+			case sum.wrong != "":
+				t.Error(sum.wrong)
 			}
 			report.Add(t, row)
 		})

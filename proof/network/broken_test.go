@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/proof/report"
 )
 
 // spoilt is a store whose commits have a fault.
@@ -54,7 +55,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var commits atomic.Int64
-			n := newRun(t, "dynoxide", name, seed(t), 2000, func(s headroom.Store) headroom.Store {
+			n := newRun(t, "dynoxide", name, report.Seed(t), 2000, func(s headroom.Store) headroom.Store {
 				return spoilt{s, func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 					return commit(ctx, commits.Add(1), c, to)
 				}}

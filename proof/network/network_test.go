@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -468,42 +467,30 @@ func (n *run) scan(table string, row func(map[string]types.AttributeValue)) {
 	}
 }
 
-// seed is the one that is asked for, or any.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	text := os.Getenv("HEADROOM_PROOF_SEED")
-	if text == "" {
-		return rand.Uint64()
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("HEADROOM_PROOF_SEED: %v", err)
-	}
-	return n
-}
-
 // unspoilt is the store as it is.
 func unspoilt(s headroom.Store) headroom.Store { return s }
 
 // TestAFaultyNetwork: whatever the network does, nothing is over, lost, charged twice or refused wrongly.
 func TestAFaultyNetwork(t *testing.T) {
-	seed := seed(t)
+	seed := report.Seed(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the SDK and HTTP leave much behind, and there is memory
 	test := func(engine string, few, many int, name string, faults ...fault) {
 		t.Run(engine+"/"+name, func(t *testing.T) {
 			began := time.Now()
 			n := newRun(t, engine, name+" ("+engine+")", seed, int64(report.Of(few, many)), unspoilt, faults...)
+			defer func() {
+				report.Add(t, report.Row{
+					Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Violations: len(n.violations), Took: time.Since(began),
+					Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
+						n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all), n.moved),
+				})
+			}()
 			n.play()
 			n.resolve()
 			n.audit()
 			for _, v := range n.violations {
 				t.Errorf("seed %d: %s", seed, v)
 			}
-			report.Add(t, report.Row{
-				Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Violations: len(n.violations), Took: time.Since(began),
-				Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
-					n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all), n.moved),
-			})
 		})
 	}
 	for _, f := range faults {
