@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"pgregory.net/rapid"
@@ -13,6 +14,7 @@ import (
 
 // TestDifferential holds that memdynamo and the real engines answer random requests alike, and hold the same item after them.
 func TestDifferential(t *testing.T) {
+	began := time.Now()
 	b := newBench(t)
 	item := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -65,6 +67,7 @@ func TestDifferential(t *testing.T) {
 		}
 	}
 	t.Log("compared:", b.compared)
+	row(t, "random requests, on both engines", b.compared, began)
 }
 
 // mapsIn returns the paths of all maps in an item, in one order.

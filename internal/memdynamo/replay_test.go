@@ -17,6 +17,7 @@ import (
 	"github.com/lumcast/headroom/dynamostore"
 	"github.com/lumcast/headroom/internal/enginetest"
 	"github.com/lumcast/headroom/internal/memdynamo"
+	"github.com/lumcast/headroom/proof/report"
 	"github.com/lumcast/headroom/storetest"
 )
 
@@ -96,8 +97,8 @@ var tables atomic.Int64
 
 // TestReplay holds that memdynamo answers as Dynoxide does to all that dynamostore really sends.
 func TestReplay(t *testing.T) {
-	sent := map[string]int{}
-	h := storetest.Harness{Checks: 12, Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
+	began, sent := time.Now(), map[string]int{}
+	h := storetest.Harness{Checks: report.Of(12, 100), Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
 		wire := &tee{TB: tb, engine: "dynoxide", mem: memdynamo.Server{Clock: clock}, sent: sent}
 		return openAt(tb, wire, enginetest.Start(tb, wire.engine), dynamostore.Options{Table: fmt.Sprintf("replay-%d", tables.Add(1))})
 	}}
@@ -109,4 +110,16 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	t.Log("compared:", sent)
+	row(t, "what the store sends, on Dynoxide", sent, began)
+}
+
+// row reports how many answers were compared.
+func row(t *testing.T, what string, compared map[string]int, began time.Time) {
+	sum := 0
+	for what, n := range compared {
+		if !strings.Contains(what, "not ") { // modelled, or asked
+			sum += n
+		}
+	}
+	report.Add(t, report.Row{Part: "the checker's engine", Name: what, Count: int64(sum), Unit: "answers", Took: time.Since(began)})
 }
