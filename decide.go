@@ -105,13 +105,19 @@ func (k rules) change(v View, key Key, now time.Time) Change {
 func (k rules) clearing(v View, key Key, now time.Time) Change {
 	c := k.change(v, key, now)
 	if !c.Rotate.IsZero() {
-		for _, id := range slices.Sorted(maps.Keys(v.Records)) {
-			if r := v.Records[id]; r.Kind != KindHold {
-				c.Records = append(c.Records, RecordStep{ID: id, Was: &r, Is: &r})
-			}
-		}
+		c.Records = v.refiled()
 	}
 	return c
+}
+
+// refiled are the steps that bring what v remembers of ids into the younger generation, as it is. A hold ages in none.
+func (v View) refiled() (steps []RecordStep) {
+	for _, id := range slices.Sorted(maps.Keys(v.Records)) {
+		if r := v.Records[id]; r.Kind != KindHold {
+			steps = append(steps, RecordStep{ID: id, Was: &r, Is: &r})
+		}
+	}
+	return steps
 }
 
 // decided makes the decision that the standings of v give. charged says that the cost is in the counts already.

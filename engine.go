@@ -285,12 +285,7 @@ func (e *Engine) refile(ctx context.Context, c Change, v View) {
 	}
 	for range refiles {
 		again := e.rules.change(v, c.Key, c.Now)
-		for _, id := range c.IDs() {
-			if r, ok := v.Records[id]; ok && r.Kind != KindHold {
-				again.Records = append(again.Records, RecordStep{ID: id, Was: &r, Is: &r})
-			}
-		}
-		if len(again.Records) == 0 {
+		if again.Records = v.refiled(); len(again.Records) == 0 {
 			return
 		}
 		var done bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/internal/enginetest"
 	"github.com/lumcast/headroom/storetest"
 )
 
@@ -27,7 +28,7 @@ func harness(engine string) storetest.Harness {
 	return storetest.Harness{
 		Checks: 10,
 		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
-			store, err := dynamostore.New(client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: fmt.Sprintf("users-%d", tables.Add(1))})
+			store, err := dynamostore.New(enginetest.Client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: fmt.Sprintf("users-%d", tables.Add(1))})
 			if err == nil {
 				err = store.CreateTables(context.Background())
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/internal/enginetest"
 )
 
 // bill is what requests cost.
@@ -119,7 +120,7 @@ func newAccount(t *testing.T, rows *[]string) *account {
 // renew has a new store take the place of the old, as in a process that has just begun.
 func (a *account) renew() {
 	a.Helper()
-	store, err := dynamostore.New(metered(client(a.T, dynoxide, a.wire, 1), &a.bill), a.opts)
+	store, err := dynamostore.New(metered(enginetest.Client(a.T, dynoxide, a.wire, 1), &a.bill), a.opts)
 	if err != nil {
 		a.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/internal/enginetest"
 )
 
 // beginning is a state in which a deduction of 5 finds a subject, and what is then used.
@@ -396,7 +397,7 @@ func TestNoDateIsAClearError(t *testing.T) {
 // TestTablesThatAreMissing: what to do about it is in the error, of a real engine.
 func TestTablesThatAreMissing(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
-		store, err := dynamostore.New(client(t, engine, &wire{}, 1), dynamostore.Options{Table: "nowhere"})
+		store, err := dynamostore.New(enginetest.Client(t, engine, &wire{}, 1), dynamostore.Options{Table: "nowhere"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +415,7 @@ func TestTablesThatAreMissing(t *testing.T) {
 func TestAFailureBeforeAnythingIsSentIsKnown(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
-		o := client(t, engine, r.wire, 2).Options()
+		o := enginetest.Client(t, engine, r.wire, 2).Options()
 		o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{}, errors.New("no such profile")
 		})

@@ -18,9 +18,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -164,20 +161,6 @@ func (x *exchange) edited(edit func(status int, body []byte) []byte) (*http.Resp
 	return answer, nil
 }
 
-// client is an SDK client that sends a request up to so many times, without waits between.
-func client(tb testing.TB, engine string, transport http.RoundTripper, attempts int) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
-		Region:       "eu-central-1",
-		BaseEndpoint: aws.String(enginetest.Start(tb, engine)),
-		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient:   &http.Client{Transport: transport},
-		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
-			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
-		}),
-	})
-}
-
 // tables counts the tables that tests have made.
 var tables atomic.Int64
 
@@ -242,9 +225,9 @@ func newRig(t *testing.T, name string, settings ...setting) *rig {
 	r.opts.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	clock := func() time.Time { return *r.clock }
 	r.wire = &wire{clock: clock}
-	r.raw = client(t, name, &wire{}, 1)
+	r.raw = enginetest.Client(t, name, &wire{}, 1)
 	var err error
-	if r.store, err = dynamostore.New(client(t, name, r.wire, with.attempts), r.opts); err != nil {
+	if r.store, err = dynamostore.New(enginetest.Client(t, name, r.wire, with.attempts), r.opts); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.store.CreateTables(t.Context()); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
+	"github.com/lumcast/headroom/internal/enginetest"
 )
 
 // TestAnItemOfLastWeekAtItsLimit: case 9. The item is as the seed leaves it.
@@ -168,7 +169,7 @@ func TestOtherAttributeNames(t *testing.T) {
 
 // TestNamesThatFallTogether: two things under one name are a fault of the configuration.
 func TestNamesThatFallTogether(t *testing.T) {
-	c := client(t, dynoxide, &wire{}, 1)
+	c := enginetest.Client(t, dynoxide, &wire{}, 1)
 	for _, n := range []dynamostore.Names{
 		{Window: "x", Count: "x"}, {Plan: "userId"}, {Count: "quotaOps"}, {Plan: "quotaFormat"}, {Plan: "quota/m/Ops"}, {Count: "quotaCount:day"}, {Window: "quotaSpan:week"},
 	} {

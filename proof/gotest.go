@@ -17,13 +17,13 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// timeout is for a part as a whole, on a slow machine.
+// timeout is for one go test, on a slow machine.
 const timeout = "4h"
 
 // tests is a part that reports by itself: the tests of a package.
-func tests(pkg string, more ...string) func(*proof) error {
+func tests(args ...string) func(*proof) error {
 	return func(p *proof) error {
-		_, err := p.goTest(append([]string{"-timeout", timeout, pkg}, more...)...)
+		_, err := p.goTest(args...)
 		return err
 	}
 }
@@ -41,7 +41,7 @@ func clocks(p *proof) error {
 	var failures []error
 	for _, s := range sequences {
 		begun := time.Now()
-		out, err := p.goTest("-timeout", timeout, "./"+s.store, "-run", "^(TestModel|TestConcurrent)$", "-rapid.checks", strconv.Itoa(s.many), "-v")
+		out, err := p.goTest("./"+s.store, "-run", "^(TestModel|TestConcurrent)$", "-rapid.checks", strconv.Itoa(s.many), "-v")
 		if p.ctx.Err() != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func fuzz(p *proof) error {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			begun := time.Now()
-			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", "-timeout", timeout, o.pkg)
+			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", o.pkg)
 			r := report.Row{Part: "fuzz", Name: strings.TrimPrefix(o.pkg, module+"/") + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}
 			if r.Name == o.pkg+" "+o.name { // the root
 				r.Name = "headroom " + o.name
@@ -138,7 +138,7 @@ func execs(out string) (n int64) {
 
 // goTest runs go test with the long versions switched on, and adds the rows that the tests report. If a test fails, what it says is printed.
 func (p *proof) goTest(args ...string) (string, error) {
-	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1"}, args...)...)
+	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1", "-timeout", timeout}, args...)...)
 	cmd.Env = append(os.Environ(), "HEADROOM_PROOF="+p.file)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes what it has built
 	cmd.WaitDelay = 10 * time.Second

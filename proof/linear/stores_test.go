@@ -13,12 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
 	"github.com/lumcast/headroom/embedded"
@@ -131,16 +125,7 @@ func onDynamo(t *testing.T, engine string, seed uint64) *world {
 	w.idle = wire.under.Wait
 	table := fmt.Sprintf("linear-%d", tables.Add(1))
 	for _, attempts := range []int{3, 1} {
-		s, err := dynamostore.New(dynamodb.New(dynamodb.Options{
-			Region:       "eu-central-1",
-			BaseEndpoint: aws.String(enginetest.Start(t, engine)),
-			Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
-			HTTPClient:   &http.Client{Transport: wire},
-			Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
-				o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
-				o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
-			}),
-		}), dynamostore.Options{Table: table, Logger: slog.New(slog.DiscardHandler)})
+		s, err := dynamostore.New(enginetest.Client(t, engine, wire, attempts), dynamostore.Options{Table: table, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			err = s.CreateTables(t.Context())
 		}
