@@ -10,48 +10,10 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Batch is what the queue hands over, in the shape of an SQS event.
-type Batch struct {
-	Records []Delivery `json:"Records"`
-}
-
-// Delivery is one message of a batch.
-type Delivery struct {
-	MessageID  string            `json:"messageId"`
-	Body       string            `json:"body"`
-	Attributes map[string]string `json:"attributes"` // SentTimestamp, in milliseconds, is looked at
-}
-
-// BatchFailures names the messages of a batch that the queue is to deliver again, in the shape that ReportBatchItemFailures asks for.
-type BatchFailures struct {
-	Items []BatchFailure `json:"batchItemFailures"`
-}
-
-// BatchFailure names one message.
-type BatchFailure struct {
-	MessageID string `json:"itemIdentifier"`
-}
-
-// Consume takes the messages of a batch and starts their jobs. One that fails is reported alone: what cannot be read at all comes back until the queue gives it to its dead-letter queue.
-// It never returns an error, which would fail the batch as a whole.
-func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) {
-	failures := BatchFailures{Items: []BatchFailure{}}
-	for _, d := range b.Records {
-		began := time.Now()
-		seen, err := p.accept(ctx, d)
-		seen.took = time.Since(began)
-		p.report(ctx, atConsumer, seen, err)
-		if err != nil {
-			failures.Items = append(failures.Items, BatchFailure{MessageID: d.MessageID})
-		}
-	}
-	return failures, nil
-}
-
 // accept handles one delivery.
 func (p *Pipeline) accept(ctx context.Context, d Delivery) (sighting, error) {
-	m, err := parseMessage([]byte(d.Body))
-	seen := sighting{job: Job{ID: m.JobID, UserID: m.UserID, Attempt: m.Attempt}}
+	m, err := parseMessage(unwrap([]byte(d.Body)))
+	seen := sighting{message: d.MessageID, job: Job{ID: m.JobID, UserID: m.UserID, Attempt: m.Attempt}}
 	if err != nil {
 		return seen, err
 	}

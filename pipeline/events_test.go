@@ -41,7 +41,7 @@ func TestAnEventOfTheQueue(t *testing.T) {
 	if got := string(w.runs.known[ExecutionName(episode, 1)].Input); got != want {
 		t.Errorf("input\n%s\nwant\n%s", got, want)
 	}
-	if out, err = w.p.Consume(context.Background(), Batch{}); err != nil || out.Items == nil {
+	if out, err = w.p.Consume(context.Background(), Batch{Records: []Delivery{}}); err != nil || out.Items == nil {
 		t.Errorf("an empty batch is answered with %+v, %v: the queue reads null as a failure of all", out, err)
 	}
 }

@@ -130,6 +130,7 @@ func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 
 // sighting is what a handler found and did, for its answer and for the log.
 type sighting struct {
+	message  string // id of the delivery, where there is one
 	job      Job
 	decision string
 	replay   bool

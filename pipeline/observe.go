@@ -13,6 +13,7 @@ const (
 	decisionRepeat  = "repeat"  // nothing was left to do
 	decisionStarted = "started" // a repeat that made sure of the start
 	decisionFailed  = "failed"  // the work failed
+	decisionBehind  = "behind"  // not looked at: it follows on one of its group that failed
 )
 
 // place names a handler in logs and metrics.
@@ -28,6 +29,7 @@ const (
 func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) {
 	attrs := []slog.Attr{
 		slog.String("handler", string(at)),
+		slog.String("message", s.message), slog.String("execution", s.execution()),
 		slog.String("job", s.job.ID), slog.String("user", s.job.UserID), slog.Int("attempt", s.job.Attempt),
 		slog.String("status", string(s.job.Status)), slog.String("week", s.job.Week), slog.Int64("cost", s.job.Cost),
 		slog.String("decision", s.decision), slog.Bool("replay", s.replay),
@@ -43,6 +45,14 @@ func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) 
 		attrs = append(attrs, p.metrics(at, s, err)...)
 	}
 	p.opts.Logger.LogAttrs(ctx, level, text, attrs...)
+}
+
+// execution is the name of the job's execution, "" of what is no job.
+func (s sighting) execution() string {
+	if s.job.ID == "" {
+		return ""
+	}
+	return ExecutionName(s.job.ID, max(s.job.Attempt, 1))
 }
 
 // metrics are the fields that make a log line a set of metrics, in the embedded metric format of CloudWatch.

@@ -2,7 +2,7 @@
 //
 //	queue -> Consume: preflight or hold -> Executions.Start -> ... work ... -> Finish: deduct or settle, last
 //
-// The path of a job is the order of the files: message.go, name.go, job.go, consume.go, event.go, finish.go, charge.go, reconcile.go. Nothing here knows Lambda or an SDK.
+// The path of a job is the order of the files: batch.go, message.go, name.go, job.go, consume.go, event.go, finish.go, charge.go, reconcile.go. Nothing here knows Lambda or an SDK.
 //
 // Every step may be repeated, and may be cut off between any two of its writes: a repeat finishes what the first began, and no mix of repeats, sources and orders charges a job twice.
 package pipeline
@@ -18,6 +18,10 @@ import (
 // DefaultMaxSeconds is the greatest duration that is believed unless Options say otherwise: a day.
 const DefaultMaxSeconds = 24 * 60 * 60
 
+// DefaultPerMessage is the longest that the consumer works on one message unless Options say
+// otherwise: a few requests, each of which is repeated a few times.
+const DefaultPerMessage = 10 * time.Second
+
 // Options are the settings of a Pipeline. The zero value asks by preflight and records what goes past the limit.
 type Options struct {
 	Meter string // what is charged. Empty: "slots"
@@ -29,6 +33,8 @@ type Options struct {
 	Refuse bool
 	// MaxSeconds is the greatest duration that a message or a result may name. Zero: DefaultMaxSeconds.
 	MaxSeconds float64
+	// PerMessage is the longest that the consumer works on one message. Zero: DefaultPerMessage.
+	PerMessage time.Duration
 
 	// Clock takes the place of every clock. For tests and trial runs only. Nil: the store's time decides, and the host's stands in the job table.
 	Clock func() time.Time
@@ -54,6 +60,7 @@ func New(engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executio
 	}
 	opts.Meter = cmp.Or(opts.Meter, "slots")
 	opts.MaxSeconds = cmp.Or(opts.MaxSeconds, DefaultMaxSeconds)
+	opts.PerMessage = cmp.Or(opts.PerMessage, DefaultPerMessage)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Hold < 0 || opts.Hold > 0 && opts.Hold < time.Second {
 		return nil, invalid("a hold of %s: want at least a second, or none", opts.Hold)
