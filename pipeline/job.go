@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 )
 
@@ -46,10 +48,33 @@ type Job struct {
 	RequestedAt, StartedAt, FinishedAt, UpdatedAt time.Time
 }
 
-// open reports whether something still has to become of the job.
-func (j Job) open() bool {
+// Open reports whether something still has to become of the job.
+func (j Job) Open() bool {
 	return j.Status == Queued || j.Status == Running || j.Status == Succeeded && j.Charge == ChargePending
 }
+
+// Opened is the job's place among the open ones. It is open since it was requested: were it since
+// its last change, each change would move it.
+func (j Job) Opened() Opened {
+	if j.RequestedAt.IsZero() {
+		return Opened{j.UpdatedAt, j.ID}
+	}
+	return Opened{j.RequestedAt, j.ID}
+}
+
+// Opened is the place of a job in the order of open jobs: since when it is open, and then its id.
+type Opened struct {
+	Since time.Time
+	ID    string
+}
+
+// Compare orders places: the one that has been open for longer comes first.
+func (o Opened) Compare(other Opened) int {
+	return cmp.Or(o.Since.Compare(other.Since), strings.Compare(o.ID, other.ID))
+}
+
+// IsZero reports whether o stands before every job.
+func (o Opened) IsZero() bool { return o == Opened{} }
 
 // execution is the name of the job's present execution.
 func (j Job) execution() string { return ExecutionName(j.ID, j.Attempt) }
@@ -69,8 +94,15 @@ type Jobs interface {
 	// It returns false, and has written nothing, if the record is another. After an error it may have written: what to do next, a fresh Get tells.
 	Swap(ctx context.Context, was, is Job) (bool, error)
 
-	// Open calls use with each job that is queued, running or to be charged and was last written before a time, the oldest first, until use returns false.
-	Open(ctx context.Context, before time.Time, use func(Job) bool) error
+	// Open calls use with each job that is queued, running or to be charged and has been open since
+	// before a time: those that stand after a place, in their order, until use returns false. It
+	// reads as it goes. A job that changed a moment ago may still be told of, or not yet.
+	Open(ctx context.Context, after Opened, before time.Time, use func(Opened) bool) error
+
+	// Bookmark returns where the last reconciliation stopped: the zero Opened if it came to the end.
+	Bookmark(ctx context.Context) (Opened, error)
+	// SetBookmark keeps where a reconciliation stopped.
+	SetBookmark(ctx context.Context, at Opened) error
 
 	// List calls use with each job that the filter chooses, in no order, until use returns false. It may read the whole table.
 	List(ctx context.Context, f Filter, use func(Job) bool) error

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,8 +11,9 @@ import (
 
 // Memory is a table of jobs in memory: for tests and trial runs. The zero value is empty and ready.
 type Memory struct {
-	mu   sync.Mutex
-	jobs map[string]Job
+	mu       sync.Mutex
+	jobs     map[string]Job
+	bookmark Opened
 }
 
 var _ Jobs = (*Memory)(nil)
@@ -48,43 +48,72 @@ func (m *Memory) Swap(ctx context.Context, was, is Job) (bool, error) {
 }
 
 // Open implements Jobs.
-func (m *Memory) Open(ctx context.Context, before time.Time, use func(Job) bool) error {
-	return m.each(ctx, func(j Job) bool { return j.open() && j.UpdatedAt.Before(before) }, use)
+func (m *Memory) Open(ctx context.Context, after Opened, before time.Time, use func(Opened) bool) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	var open []Opened
+	m.mu.Lock()
+	for _, j := range m.jobs {
+		if o := j.Opened(); j.Open() && o.Since.Before(before) && o.Compare(after) > 0 {
+			open = append(open, o)
+		}
+	}
+	m.mu.Unlock() // use may write
+	slices.SortFunc(open, Opened.Compare)
+	for _, o := range open {
+		if !use(o) {
+			break
+		}
+	}
+	return nil
 }
 
-// List implements Jobs.
-func (m *Memory) List(ctx context.Context, f Filter, use func(Job) bool) error {
-	return m.each(ctx, f.chooses, use)
+// Bookmark implements Jobs.
+func (m *Memory) Bookmark(ctx context.Context) (Opened, error) {
+	if err := alive(ctx); err != nil {
+		return Opened{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bookmark, nil
 }
 
-func (f Filter) chooses(j Job) bool {
-	return (f.UserID == "" || f.UserID == j.UserID) && (f.Status == "" || f.Status == j.Status)
-}
-
-func (m *Memory) each(ctx context.Context, chosen, use func(Job) bool) error {
+// SetBookmark implements Jobs.
+func (m *Memory) SetBookmark(ctx context.Context, at Opened) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bookmark = at
+	return nil
+}
+
+// List implements Jobs.
+func (m *Memory) List(ctx context.Context, f Filter, use func(Job) bool) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
 	var all []Job
+	m.mu.Lock()
 	for _, j := range m.jobs {
-		if chosen(j) {
+		if f.chooses(j) {
 			all = append(all, j)
 		}
 	}
 	m.mu.Unlock() // use may write
-	slices.SortFunc(all, func(a, b Job) int {
-		if c := a.UpdatedAt.Compare(b.UpdatedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(all, func(a, b Job) int { return a.Opened().Compare(b.Opened()) })
 	for _, j := range all {
 		if !use(j) {
 			break
 		}
 	}
 	return nil
+}
+
+func (f Filter) chooses(j Job) bool {
+	return (f.UserID == "" || f.UserID == j.UserID) && (f.Status == "" || f.Status == j.Status)
 }
 
 func alive(ctx context.Context) error {

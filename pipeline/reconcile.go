@@ -2,62 +2,19 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/lumcast/headroom"
 )
 
-// Reconciliation is what a reconciliation found and did.
-type Reconciliation struct {
-	Seen     int `json:"seen"`     // jobs that were open for too long
-	Finished int `json:"finished"` // of these, brought to their end
-	Running  int `json:"running"`  // their executions still run
-	Waiting  int `json:"waiting"`  // queued; their messages wait, or lie in the dead-letter queue
-	Failed   int `json:"failed"`   // could not be looked at or charged this time
-}
-
-// Reconcile finishes jobs that have been open for longer than olderThan: those whose last event never came, and those whose charge is pending. It asks each execution how it stands, and does what the callback would have done.
-// It may run twice at a time, and beside the callback. olderThan must leave the usual way time to finish by itself.
-func (p *Pipeline) Reconcile(ctx context.Context, olderThan time.Duration) (Reconciliation, error) {
-	var found []Job
-	if err := p.jobs.Open(ctx, p.now().Add(-olderThan), func(j Job) bool {
-		found = append(found, j)
-		return true
-	}); err != nil {
-		return Reconciliation{}, err
-	}
-	r := Reconciliation{Seen: len(found)}
-	var failures []error
-	for _, j := range found {
-		began := time.Now()
-		seen, ended, err := p.reconcile(ctx, j)
-		seen.took = time.Since(began)
-		switch {
-		case err != nil:
-			r.Failed++
-			failures = append(failures, err)
-		case ended:
-			r.Finished++
-		case j.Status == Queued:
-			r.Waiting++
-		default:
-			r.Running++
-		}
-		if ended || err != nil {
-			p.report(ctx, atReconcile, seen, err)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return r, errors.Join(failures...)
-}
-
-func (p *Pipeline) reconcile(ctx context.Context, j Job) (seen sighting, ended bool, err error) {
+// reconcile finishes one open job. Of a dry run it only says what would be done.
+func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sighting, ended bool, err error) {
 	seen = sighting{job: j}
 	switch {
 	case j.Status == Succeeded:
+		if dry {
+			seen.decision = "charge"
+			return seen, true, nil
+		}
 		seen, err = p.charge(ctx, j, seen)
 		return seen, true, err
 	case j.Status != Running:
@@ -69,6 +26,10 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job) (seen sighting, ended b
 	}
 	if !found {
 		// The consumer was cut off before the start, and its message has not come back. Should it still do so, the job runs, and its success counts.
+		if dry {
+			seen.decision = "never started"
+			return seen, true, nil
+		}
 		o := outcome{JobID: j.ID, UserID: j.UserID, Attempt: j.Attempt, Held: j.Held, Cause: "its execution was never started: send the job again as a new attempt"}
 		seen, err = p.finish(ctx, o)
 		return seen, true, err
@@ -79,6 +40,10 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job) (seen sighting, ended b
 	}
 	if o.JobID != j.ID {
 		return seen, false, headroom.Errorf(headroom.CodeConflict, nil, "execution %q is of job %q, not of %q", j.execution(), o.JobID, j.ID)
+	}
+	if dry {
+		seen.decision = x.Status
+		return seen, true, nil
 	}
 	seen, err = p.finish(ctx, o)
 	return seen, true, err

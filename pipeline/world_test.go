@@ -226,7 +226,7 @@ func (w *world) reconcile() Reconciliation {
 	var r Reconciliation
 	w.again(func() {
 		var err error
-		if r, err = w.p.Reconcile(context.Background(), time.Hour); err != nil {
+		if r, err = w.p.Reconcile(context.Background(), ReconcileOptions{OlderThan: time.Hour, Workers: 1}); err != nil {
 			w.t.Logf("reconcile: %v", err)
 		}
 	})

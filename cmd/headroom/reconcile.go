@@ -53,7 +53,7 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 				if err != nil {
 					return err
 				}
-				r, err := p.Reconcile(cmd.Context(), olderThan)
+				r, err := p.Reconcile(cmd.Context(), pipeline.ReconcileOptions{OlderThan: olderThan})
 				if a.json {
 					a.printJSON(r)
 				} else {

@@ -20,5 +20,7 @@ func main() {
 	if err != nil {
 		onlambda.Fatal(err)
 	}
-	lambda.Start(func(ctx context.Context) (pipeline.Reconciliation, error) { return p.Reconcile(ctx, olderThan) })
+	lambda.Start(func(ctx context.Context) (pipeline.Reconciliation, error) {
+		return p.Reconcile(ctx, pipeline.ReconcileOptions{OlderThan: olderThan})
+	})
 }

@@ -3,6 +3,7 @@ package jobstest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -66,7 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 			t.Errorf("%d have written", n)
 		}
 	})
-	t.Run("OpenJobsAreFoundOldestFirst", func(t *testing.T) {
+	t.Run("TheJobOpenForLongestIsFoundFirst", func(t *testing.T) {
 		jobs := open(t)
 		put := func(id string, status pipeline.Status, charge pipeline.Charge, ago time.Duration) {
 			swap(t, jobs, pipeline.Job{}, pipeline.Job{ID: id, UserID: "alice", Status: status, Charge: charge, Attempt: 1, UpdatedAt: noon.Add(-ago)}, true)
@@ -80,15 +81,51 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 		put("failed", pipeline.Failed, "", 6*time.Hour)
 		put("refused", pipeline.OverQuota, "", 6*time.Hour)
 		put("unpaid", pipeline.Unpaid, "", 6*time.Hour)
-		listed(t, []string{"oldest", "older", "old"}, func(use func(pipeline.Job) bool) error { return jobs.Open(t.Context(), noon.Add(-time.Hour), use) })
+		// The place is that of the request; whether it has changed since, only its record tells.
+		opened(t, jobs, pipeline.Opened{}, noon.Add(-time.Hour), "changed just now", "oldest", "older", "old")
+		opened(t, jobs, pipeline.Opened{Since: noon.Add(-5 * time.Hour), ID: "changed just now"}, noon.Add(-time.Hour), "oldest", "older", "old")
+		opened(t, jobs, pipeline.Opened{Since: noon.Add(-4 * time.Hour), ID: "older"}, noon, "old", "new")
+		opened(t, jobs, pipeline.Opened{}, noon.Add(-3*time.Hour), "changed just now", "oldest", "older")
 		// One that has come to its end is found no more.
 		swap(t, jobs, pipeline.Job{ID: "older", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 1},
 			pipeline.Job{ID: "older", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.Charged, Attempt: 1, UpdatedAt: noon.Add(-4 * time.Hour)}, true)
-		listed(t, []string{"oldest", "old"}, func(use func(pipeline.Job) bool) error { return jobs.Open(t.Context(), noon.Add(-time.Hour), use) })
+		opened(t, jobs, pipeline.Opened{}, noon.Add(-time.Hour), "changed just now", "oldest", "old")
 		n := 0
-		if err := jobs.Open(t.Context(), noon, func(pipeline.Job) bool { n++; return false }); err != nil || n != 1 {
+		if err := jobs.Open(t.Context(), pipeline.Opened{}, noon, func(pipeline.Opened) bool { n++; return false }); err != nil || n != 1 {
 			t.Errorf("%d jobs after the first, %v", n, err)
 		}
+	})
+	t.Run("EveryOpenJobIsFoundInOneOrder", func(t *testing.T) {
+		jobs := open(t)
+		var want []string
+		for i := range 300 { // in every shard; many of one instant
+			j := pipeline.Job{ID: fmt.Sprintf("job-%03d", i), UserID: "alice", Status: pipeline.Running, Attempt: 1, UpdatedAt: noon.Add(time.Duration(i/50) * time.Minute)}
+			swap(t, jobs, pipeline.Job{}, j, true)
+			want = append(want, j.ID)
+		}
+		opened(t, jobs, pipeline.Opened{}, noon.Add(time.Hour), want...)
+		for _, i := range []int{0, 1, 49, 50, 173, 298, 299} {
+			opened(t, jobs, pipeline.Opened{Since: noon.Add(time.Duration(i/50) * time.Minute), ID: want[i]}, noon.Add(time.Hour), want[i+1:]...)
+		}
+	})
+	t.Run("TheBookmarkIsKept", func(t *testing.T) {
+		jobs := open(t)
+		for _, at := range []pipeline.Opened{{}, {Since: noon.Add(1234 * time.Millisecond), ID: "a/b ü"}, {Since: noon, ID: "b"}, {}} {
+			if err := jobs.SetBookmark(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := jobs.Bookmark(t.Context()); err != nil || got != at {
+				t.Errorf("%+v, %v, want %+v", got, err, at)
+			}
+		}
+		// It is no job.
+		if err := jobs.SetBookmark(t.Context(), pipeline.Opened{Since: noon, ID: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := jobs.List(t.Context(), pipeline.Filter{}, func(j pipeline.Job) bool { t.Errorf("listed: %+v", j); return true }); err != nil {
+			t.Error(err)
+		}
+		opened(t, jobs, pipeline.Opened{}, noon.Add(time.Hour))
 	})
 	t.Run("JobsAreListedByUserAndStatus", func(t *testing.T) {
 		jobs := open(t)
@@ -131,10 +168,10 @@ func want(t *testing.T, jobs pipeline.Jobs, want pipeline.Job) {
 	}
 }
 
-func listed(t *testing.T, want []string, list func(func(pipeline.Job) bool) error) {
+func opened(t *testing.T, jobs pipeline.Jobs, after pipeline.Opened, before time.Time, want ...string) {
 	t.Helper()
 	var ids []string
-	if err := list(func(j pipeline.Job) bool { ids = append(ids, j.ID); return true }); err != nil || !slices.Equal(ids, want) {
-		t.Errorf("%v, %v, want %v", ids, err, want)
+	if err := jobs.Open(t.Context(), after, before, func(o pipeline.Opened) bool { ids = append(ids, o.ID); return true }); err != nil || !slices.Equal(ids, want) {
+		t.Errorf("after %v: %q, %v, want %q", after, ids, err, want)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"hash/fnv"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +38,10 @@ const (
 	attrFinished  = "finishedAt"
 	attrUpdated   = "updatedAt"
 
+	// attrExpires is there only when a job has come to its end: when DynamoDB may delete it, in
+	// seconds of Unix time.
+	attrExpires = "expires"
+
 	// attrShard and attrSince are there only while a job is open. They are the keys of the index, which so holds what a reconciliation has to look at, and nothing else.
 	// A job is open since it was requested: were it since its last change, each change would write the index twice more.
 	attrShard = "openShard"
@@ -49,9 +51,6 @@ const (
 // openIndex is the name of the index of open jobs. Its keys are openShard and openSince, strings; it needs no other attribute.
 const openIndex = "open"
 
-// shards spreads the open jobs over partitions of the index, each of which takes 1,000 writes a second.
-const shards = 8
-
 // stampLayout sorts as text.
 const stampLayout = "2006-01-02T15:04:05.000Z"
 
@@ -59,7 +58,24 @@ const stampLayout = "2006-01-02T15:04:05.000Z"
 type Jobs struct {
 	Client *dynamodb.Client
 	Table  string
+
+	// Shards is over how many partitions of the index the open jobs are spread, each of which takes
+	// 1,000 writes a second: at most MaxShards. All are read, so that it may change at any time.
+	// Zero: DefaultShards.
+	Shards int
+	// Keep is how long a job that has come to its end stays, counted from its last change: longer
+	// than operation ids are remembered and a message may come again. Zero: DefaultKeep. The table's
+	// time to live must be on the attribute expires; where it is not, jobs stay for good.
+	Keep time.Duration
 }
+
+const (
+	DefaultShards = 8
+	MaxShards     = 64
+	// DefaultKeep is longer than a message can come back (4 days in its queue, 14 among the dead
+	// letters, 14 more in the queue) and the 15 days of operation ids.
+	DefaultKeep = 90 * 24 * time.Hour
+)
 
 var _ pipeline.Jobs = (*Jobs)(nil)
 
@@ -107,7 +123,7 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 		return "#" + attr
 	}
 	var sets, removes, conditions []string
-	item := encode(is)
+	item := t.encode(is)
 	for _, attr := range attributes {
 		if v, ok := item[attr]; ok {
 			in.ExpressionAttributeValues[":"+attr] = v
@@ -119,7 +135,7 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 	if was.Status == "" {
 		conditions = []string{"attribute_not_exists(" + name(attrID) + ")"}
 	} else {
-		seen := encode(was)
+		seen := t.encode(was)
 		for _, attr := range []string{attrUser, attrStatus, attrCharge, attrAttempt} {
 			if v, ok := seen[attr]; ok {
 				in.ExpressionAttributeValues[":was"+attr] = v
@@ -140,48 +156,6 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 		return false, nil
 	}
 	return err == nil, failure(err, "job table "+t.Table)
-}
-
-// Open implements pipeline.Jobs. It reads the index, and then each job.
-func (t *Jobs) Open(ctx context.Context, before time.Time, use func(pipeline.Job) bool) error {
-	var ids []string
-	for shard := range shards {
-		pages := dynamodb.NewQueryPaginator(t.Client, &dynamodb.QueryInput{
-			TableName: &t.Table, IndexName: aws.String(openIndex),
-			KeyConditionExpression:    aws.String("#s = :s AND #u < :u"),
-			ExpressionAttributeNames:  map[string]string{"#s": attrShard, "#u": attrSince},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":s": text(strconv.Itoa(shard)), ":u": text(before.UTC().Format(stampLayout))},
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return failure(err, "index "+openIndex+" of job table "+t.Table)
-			}
-			for _, item := range page.Items {
-				ids = append(ids, str(item, attrID))
-			}
-		}
-	}
-	var all []pipeline.Job
-	for _, id := range ids {
-		j, ok, err := t.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		// The index runs a little behind, and knows only since when a job is open.
-		if ok && encode(j)[attrShard] != nil && j.UpdatedAt.Before(before) {
-			all = append(all, j)
-		}
-	}
-	slices.SortFunc(all, func(a, b pipeline.Job) int {
-		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), strings.Compare(a.ID, b.ID))
-	})
-	for _, j := range all {
-		if !use(j) {
-			return nil
-		}
-	}
-	return nil
 }
 
 // List implements pipeline.Jobs. It reads the whole table.
@@ -206,6 +180,9 @@ func (t *Jobs) List(ctx context.Context, f pipeline.Filter, use func(pipeline.Jo
 			return failure(err, "job table "+t.Table)
 		}
 		for _, item := range page.Items {
+			if strings.HasPrefix(str(item, attrID), ownPrefix) {
+				continue
+			}
 			j, err := decode(item)
 			if err != nil {
 				return err
@@ -221,11 +198,11 @@ func (t *Jobs) List(ctx context.Context, f pipeline.Filter, use func(pipeline.Jo
 // attributes are those that a change of a job sets or removes.
 var attributes = []string{
 	attrUser, attrStatus, attrCharge, attrAttempt, attrClass, attrSeconds, attrCost, attrPlan, attrHeld, attrOperation, attrWeek, attrDecision, attrReason,
-	attrRequested, attrStarted, attrFinished, attrUpdated, attrShard, attrSince,
+	attrRequested, attrStarted, attrFinished, attrUpdated, attrExpires, attrShard, attrSince,
 }
 
 // encode returns the attributes of a job but for its key. What is empty has none.
-func encode(j pipeline.Job) map[string]types.AttributeValue {
+func (t *Jobs) encode(j pipeline.Job) map[string]types.AttributeValue {
 	item := map[string]types.AttributeValue{}
 	for attr, value := range map[string]string{
 		attrUser: j.UserID, attrStatus: string(j.Status), attrCharge: string(j.Charge), attrClass: j.Class, attrPlan: j.Plan, attrOperation: j.Operation,
@@ -253,15 +230,11 @@ func encode(j pipeline.Job) map[string]types.AttributeValue {
 	if j.Held {
 		item[attrHeld] = &types.AttributeValueMemberBOOL{Value: true}
 	}
-	if j.Status == pipeline.Queued || j.Status == pipeline.Running || j.Status == pipeline.Succeeded && j.Charge == pipeline.ChargePending {
-		sum := fnv.New32a()
-		sum.Write([]byte(j.ID))
-		item[attrShard] = text(strconv.Itoa(int(sum.Sum32() % shards)))
-		since := j.RequestedAt
-		if since.IsZero() {
-			since = j.UpdatedAt
-		}
-		item[attrSince] = text(since.UTC().Format(stampLayout))
+	if j.Open() {
+		item[attrShard] = text(strconv.Itoa(t.shard(j.ID)))
+		item[attrSince] = text(j.Opened().Since.UTC().Format(stampLayout))
+	} else {
+		item[attrExpires] = number(strconv.FormatInt(j.UpdatedAt.Add(cmp.Or(t.Keep, DefaultKeep)).Unix(), 10))
 	}
 	return item
 }
