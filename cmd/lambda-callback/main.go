@@ -1,4 +1,4 @@
-// Command lambda-callback is the Lambda function that charges a job after its work: the state machine's last step, and the target of the status-change rule. Package onlambda lists its environment.
+// Command lambda-callback is the Lambda function that charges a job after its work: the state machine's last step, and the target of the status-change rule. onaws.FromEnv lists its environment.
 package main
 
 import (
@@ -7,13 +7,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/lumcast/headroom/internal/onlambda"
+	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
 func main() {
-	p, err := onlambda.Pipeline(context.Background(), os.Getenv)
+	stack, err := onaws.Function(context.Background(), os.Getenv)
 	if err != nil {
-		onlambda.Fatal(err)
+		onaws.Fatal(err)
 	}
-	lambda.Start(p.Callback)
+	lambda.Start(onaws.Handler(stack.Pipeline.Callback))
 }

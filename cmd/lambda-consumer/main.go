@@ -1,4 +1,4 @@
-// Command lambda-consumer is the Lambda function that takes jobs from the queue, asks for quota and starts their executions. Package onlambda lists its environment.
+// Command lambda-consumer is the Lambda function that takes jobs from the queue, asks for quota and starts their executions. onaws.FromEnv lists its environment.
 package main
 
 import (
@@ -7,13 +7,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/lumcast/headroom/internal/onlambda"
+	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
 func main() {
-	p, err := onlambda.Pipeline(context.Background(), os.Getenv)
+	stack, err := onaws.Function(context.Background(), os.Getenv)
 	if err != nil {
-		onlambda.Fatal(err)
+		onaws.Fatal(err)
 	}
-	lambda.Start(p.Consume)
+	lambda.Start(onaws.Handler(stack.Pipeline.Consume))
 }

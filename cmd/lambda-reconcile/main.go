@@ -1,4 +1,5 @@
-// Command lambda-reconcile is the Lambda function that finishes jobs whose last event never came or whose charge is pending. Package onlambda lists its environment.
+// Command lambda-reconcile is the Lambda function that finishes jobs whose last event never came
+// or whose charge is pending. onaws.FromEnv lists its environment.
 package main
 
 import (
@@ -7,20 +8,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/lumcast/headroom/internal/onlambda"
-	"github.com/lumcast/headroom/pipeline"
+	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
 func main() {
-	p, err := onlambda.Pipeline(context.Background(), os.Getenv)
+	stack, err := onaws.Function(context.Background(), os.Getenv)
 	if err != nil {
-		onlambda.Fatal(err)
+		onaws.Fatal(err)
 	}
-	olderThan, err := onlambda.OlderThan(os.Getenv)
-	if err != nil {
-		onlambda.Fatal(err)
-	}
-	lambda.Start(func(ctx context.Context) (pipeline.Reconciliation, error) {
-		return p.Reconcile(ctx, pipeline.ReconcileOptions{OlderThan: olderThan})
-	})
+	lambda.Start(onaws.Handler(stack.Reconcile))
 }

@@ -1,4 +1,5 @@
-// Package onaws keeps the pipeline's jobs in DynamoDB and runs them as executions of Step Functions.
+// Package onaws keeps the pipeline's jobs in DynamoDB, runs them as executions of Step Functions, and
+// wires both with an engine on DynamoDB: New for a program of your own, Function for Lambda.
 package onaws
 
 import (
