@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 	p := &proof{ctx: ctx, file: filepath.Join(dir, "rows"), out: newScreen(), fuzzTime: *fuzzTime}
 	var failures []error
 	for _, part := range chosen {
-		if err := part.run(p); err != nil {
+		if err := p.do(part); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", part.name, err))
 		}
 		if ctx.Err() != nil {
@@ -97,6 +97,29 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(failures...)
+}
+
+// do runs a part. One that says nothing of what it did, or that it did nothing, has shown nothing.
+func (p *proof) do(one part) error {
+	err := one.run(p)
+	if err != nil || p.ctx.Err() != nil {
+		return err
+	}
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	reported := false
+	for _, r := range p.rows {
+		if r.Part != one.name {
+			continue
+		}
+		if reported = true; r.Count == 0 {
+			err = errors.Join(err, fmt.Errorf("%s: 0 %s, so nothing was shown", r.Name, r.Unit))
+		}
+	}
+	if !reported {
+		return errors.New("no row was reported, so nothing was shown")
+	}
+	return err
 }
 
 func names() []string {

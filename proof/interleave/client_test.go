@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -204,9 +203,7 @@ func (x *explorer) run(n *node) (cache string) {
 		if stopped := recover(); stopped != nil && stopped != (halt{}) {
 			panic(stopped)
 		}
-		// What a store remembers from one call to the next is in these two.
-		of := reflect.ValueOf(store).Elem()
-		cache = fmt.Sprint(of.FieldByName("sendsOld"), of.FieldByName("moved").FieldByName("of"))
+		cache = remembered(store) + remembered(engine)
 	}()
 	n.op, n.outcomes = n.from, n.before
 	if all := x.lists[n.before]; len(all) > 0 {

@@ -2,7 +2,6 @@ package interleave
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -76,11 +75,9 @@ type explorer struct {
 	probed   map[checkKey]string
 
 	states []state
-	seen   map[state]int32
+	seen   map[state]bool
 	parent []int32
 	how    []step
-	next   []int32 // successors of all states, in the order of states
-	until  []int32 // where those of each state end in next
 	steps  int64
 	limit  int          // on the states. 0: none
 	shown  atomic.Int64 // states so far, for whoever watches
@@ -122,7 +119,7 @@ func newExplorer(w *world) *explorer {
 	}
 	return &explorer{
 		world: w, nodes: make([]node, 1), values: make([]memdynamo.Tables, 1), parsed: make([]request, 1), kids: map[kid]int32{}, begun: map[string]int32{}, done: map[doneKey][2]int32{},
-		books: map[int32]*books{}, checked: map[checkKey]string{}, probed: map[checkKey]string{}, seen: map[state]int32{}, lists: map[int32][]outcome{},
+		books: map[int32]*books{}, checked: map[checkKey]string{}, probed: map[checkKey]string{}, seen: map[state]bool{}, lists: map[int32][]outcome{},
 	}
 }
 
@@ -171,7 +168,7 @@ func (x *explorer) explore(from memdynamo.Tables) *violation {
 				return
 			}
 			x.steps++
-			x.next = append(x.next, x.visit(to, int32(at), how))
+			x.visit(to, int32(at), how)
 			if wrong != "" && strings.HasPrefix(wrong, x.only) {
 				found = x.violation(wrong, at, how, to)
 			}
@@ -181,7 +178,6 @@ func (x *explorer) explore(from memdynamo.Tables) *violation {
 				found = &violation{wrong, x.schedule(at)}
 			}
 		}
-		x.until = append(x.until, int32(len(x.next)))
 		x.shown.Store(int64(len(x.states)))
 		if x.limit > 0 && len(x.states) > x.limit && found == nil {
 			found = &violation{what: fmt.Sprintf("more than %d states", x.limit)}
@@ -190,54 +186,12 @@ func (x *explorer) explore(from memdynamo.Tables) *violation {
 	return found
 }
 
-func (x *explorer) visit(s state, parent int32, how step) int32 {
-	if at, ok := x.seen[s]; ok {
-		return at
+func (x *explorer) visit(s state, parent int32, how step) {
+	if x.seen[s] {
+		return
 	}
-	at := int32(len(x.states))
-	x.seen[s] = at
+	x.seen[s] = true
 	x.states, x.parent, x.how = append(x.states, s), append(x.parent, parent), append(x.how, how)
-	return at
-}
-
-// schedules counts the paths from the first state to those in which nothing more happens: exactly, if exact.
-func (x *explorer) schedules() (count int64, about float64) {
-	into := make([]int32, len(x.states))
-	for _, to := range x.next {
-		into[to]++
-	}
-	exact, paths := make([]int64, len(x.states)), make([]float64, len(x.states))
-	exact[0], paths[0] = 1, 1
-	ready, done := []int32{0}, 0
-	for len(ready) > 0 {
-		at := ready[len(ready)-1]
-		ready = ready[:len(ready)-1]
-		done++
-		var begin int32
-		if at > 0 {
-			begin = x.until[at-1]
-		}
-		if begin == x.until[at] {
-			count, about = plus(count, exact[at]), about+paths[at]
-		}
-		for _, to := range x.next[begin:x.until[at]] {
-			exact[to], paths[to] = plus(exact[to], exact[at]), paths[to]+paths[at]
-			if into[to]--; into[to] == 0 {
-				ready = append(ready, to)
-			}
-		}
-	}
-	if done != len(x.states) {
-		panic("a schedule comes back to a state that it was in")
-	}
-	return count, about
-}
-
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // idle reports whether every client has come to its end.

@@ -17,7 +17,7 @@ type world struct {
 	horizon time.Duration // 0: the default
 	clients []script
 	before  []past    // what has happened before the world begins
-	full    int       // before that, deductions of 1 by ids that fill the item: 1 as far as just before ids move to the ledger, 2 until they have moved
+	full    int       // before that, deductions of 1 by ids that fill the item: 2n until ids have moved to the ledger n times, 2n-1 as far as just before that
 	fullAt  time.Time // when that was. Zero: the first of times
 	faults  int       // how many may happen in one schedule
 	kinds   faults    // which
@@ -73,11 +73,12 @@ func (w *world) begin() memdynamo.Tables {
 		if at.IsZero() {
 			at = w.times[0]
 		}
-		for i, after := 0, t; ; i++ {
-			if after = w.after(t, past{at, op{verb: "deduct", id: fill(i), cost: 1}}); len(after.Items(ledger)) > 0 {
-				if w.full > 1 {
-					t = after
-				}
+		for i, moves := 0, 0; 2*moves < w.full; i++ {
+			after := w.after(t, past{at, op{verb: "deduct", id: fill(i), cost: 1}})
+			if len(after.Items(ledger)) > len(t.Items(ledger)) {
+				moves++
+			}
+			if 2*moves > w.full {
 				break
 			}
 			t = after

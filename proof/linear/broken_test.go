@@ -127,10 +127,10 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return headroom.View{}, false, headroom.ErrContended
 			}}
 		},
-		"is down now and then, where no fault was": func(s headroom.Store) headroom.Store {
+		"is down one time in seven, where no fault was": func(s headroom.Store) headroom.Store {
 			var n atomic.Int64
 			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				if t := traced(ctx); t != nil && n.Add(1)%2 == 0 {
+				if t := traced(ctx); t != nil && n.Add(1)%7 == 0 {
 					return headroom.View{}, false, headroom.ErrUnavailable
 				}
 				return to.Commit(ctx, c)

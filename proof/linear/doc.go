@@ -9,7 +9,7 @@
 //   - Of an operation whose outcome is unknown, and of each write whose answer was lost, the effect may come at any moment from the call on, or never. Such a request is an operation of its own in the history, without an answer.
 //     The call that sent it may then find what it did itself, as a repeat.
 //   - After any other failure nothing was decided: the operation is left out, and if it had an effect, what others see does not fit.
-//     No more calls may end so than a fault was planned for, and no call without a fault may end in contention: a store that decides nothing would else pass.
+//     No call may end so that no fault has struck, not in contention either: a store that decides nothing now and then would else pass.
 //   - While an operation runs the clock may turn. It may read either time at each of its looks: when it decides, when it finds whether a hold has expired, and when it shows how the limits stand.
 //
 // HEADROOM_PROOF_SEED=N makes the same histories be asked. How the goroutines of the clients interleave no seed repeats: a failure prints the whole history, and writes a page that shows it.

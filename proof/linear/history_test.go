@@ -81,6 +81,11 @@ func (t *trace) strikes() bool {
 	return t != nil && t.requests.Add(1)-1 == t.after && t.kind != none && t.kind != deadline
 }
 
+// struck reports whether the fault can have hit a request.
+func (t *trace) struck() bool {
+	return t.kind == deadline || t.kind != none && t.requests.Load() > t.after
+}
+
 // history is what is asked of one subject.
 type history struct {
 	number  uint64
@@ -354,8 +359,8 @@ func (b *batch) observed(h *history) (all []porcupine.Operation, ambiguous int, 
 		case code == headroom.CodeOutcomeUnknown:
 			maybe = max(1, maybe)
 			o.trace.late.Store(true)
-		case code == headroom.CodeContended && o.fault.kind == none:
-			return nil, 0, fmt.Errorf("more tries than so few callers can take from each other: %w", o.err)
+		case slices.Contains(undecided, code) && !o.trace.struck():
+			return nil, 0, fmt.Errorf("nothing was decided, and no fault has struck: %w", o.err)
 		case slices.Contains(undecided, code):
 			continue
 		case slices.Contains(decided, code):
