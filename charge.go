@@ -30,8 +30,14 @@ func (k rules) hold(r Request, lasts time.Duration) intent {
 			if estimate, held := have.estimate(); !held || estimate != r.Cost {
 				return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 			}
+			live := have.Kind == KindHold && !have.expired(v.Now)
+			expires := have.Expires
 			have.Kind, have.Cost = KindHold, r.Cost
-			return k.replay(v, r, have, ReasonAdmitted)
+			again, err := k.replay(v, r, have, ReasonAdmitted)
+			if live {
+				return again.until(expires, err)
+			}
+			return again, err
 		}
 		return k.reserve(v, r, lasts, nil)
 	}
@@ -50,7 +56,19 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 	if was != nil {
 		is.Held = was.Cost // taken again: a store may still have what was remembered before
 	}
-	return k.charge(v, r, is, was, r.Cost)
+	answer, err := k.charge(v, r, is, was, r.Cost)
+	if answer.change == nil {
+		return answer, err
+	}
+	return answer.until(is.Expires, err)
+}
+
+// until is the verdict with when its hold ends.
+func (v verdict) until(expires time.Time, err error) (verdict, error) {
+	if err == nil {
+		v.decision.Expires = expires
+	}
+	return v, err
 }
 
 // settle decides the charge of the true cost of a held operation.
@@ -122,16 +140,14 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		return clear, nil
 	}
 	c := k.change(v, r.key(), r.Now)
-	c.Plan, c.PlanOrNone = plan.name, plan.name == cmp.Or(r.Plan, k.catalog.fallback)
+	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)
+	c.Plan = cmp.Or(v.State.Plan, plan.name)
 	is.Crossed = slices.Clip(is.Crossed)
 	for _, s := range standings {
 		step, crossed := s.step(from.own, is.Recorded, len(from.grants) > 0)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)
-		for _, x := range crossed {
-			d.Crossed = append(d.Crossed, notice(r.key(), x, step.To))
-		}
 	}
 	if is.Recorded || len(from.grants) > 0 {
 		// They are what the plan has not, in the order in which they end: one more, or units that come back to one, would be drawn on before.

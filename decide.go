@@ -33,7 +33,7 @@ const (
 type Decision struct {
 	Allowed bool
 	Reason  Reason
-	Replay  bool   // the operation was decided before; Cost, Reason and Window are those of that time, Crossed is all that the operation crossed, the rest is of today
+	Replay  bool   // the operation was decided before; Cost, Reason, Window and Crossed are those of that time, the rest is of today
 	Plan    string // the plan in force, with the subject's own limits
 	Cost    int64
 
@@ -45,9 +45,14 @@ type Decision struct {
 	Remaining int64  // Limit - Used - Held, at least 0
 	Window    Window // in which the operation's units count, the last if there are several; of a refusal, and of what has no units of its own, the present one. Its End is when they come back
 	Granted   int64  // units that live grants have left
+	// Expires is when the operation's hold ends, which was taken, replayed or extended. Zero: no
+	// hold of it is live, so a replay with a zero Expires covers no work.
+	Expires time.Time
 
-	Limits  []LimitState // every limit of the meter, sorted by name
-	Crossed []Notice     // thresholds that this decision crossed
+	Limits []LimitState // every limit of the meter, sorted by name
+	// Crossed are the thresholds that the operation crossed, with this decision or one before it.
+	// A release, an extension, a refund and a grant name none.
+	Crossed []Notice
 }
 
 // LimitState is how one limit stands.
@@ -170,9 +175,10 @@ func (k rules) committed(answer verdict, after View) (d Decision, whole bool) {
 		standings = append(standings, s)
 	}
 	shown := decided(after, plan, standings, d.Cost, d.Reason, true)
-	shown.Crossed = d.Crossed
+	shown.Expires = d.Expires
 	if is := c.Records[0].Is; is != nil {
 		shown.Window = is.shown(standings, shown)
+		shown.Crossed = is.notices(c.Key, standings, d.Reason)
 	}
 	return shown, whole
 }
@@ -186,14 +192,24 @@ func (k rules) replay(v View, r Request, have Record, why Reason) (verdict, erro
 	d := decided(v, plan, standings, have.Cost, why, true)
 	d.Replay = true
 	d.Window = have.shown(standings, d)
-	for _, c := range have.Crossed {
+	d.Crossed = have.notices(r.key(), standings, why)
+	return verdict{decision: d}, nil
+}
+
+// notices are what a decision tells of thresholds, the first as its repeats. What gives units back
+// crosses none.
+func (r Record) notices(key Key, standings []standing, why Reason) (all []Notice) {
+	if why != ReasonAdmitted && why != ReasonRecorded {
+		return nil
+	}
+	for _, c := range r.Crossed {
 		for _, s := range standings {
 			if s.limit.Name == c.Limit {
-				d.Crossed = append(d.Crossed, notice(r.key(), c, s.at(c.Start)))
+				all = append(all, notice(key, c, s.at(c.Start)))
 			}
 		}
 	}
-	return verdict{decision: d}, nil
+	return all
 }
 
 // shown is the window that a decision on an operation shows: that in which its units count, of the limit that d names. Of a hold it is that in which it was made.
@@ -219,6 +235,9 @@ func (s standing) at(start time.Time) Window {
 // look resolves the plan and places the counters.
 func (k rules) look(v View, r Request) (plan, []standing, error) {
 	p, err := k.catalog.resolve(v.State.Plan, r.Plan)
+	if err != nil && r.AnyPlan {
+		p, err = k.catalog.resolve("", "")
+	}
 	if err != nil {
 		return p, nil, err
 	}

@@ -48,6 +48,13 @@ type Request struct {
 	Began time.Time // when the operation began, by whatever clock gave it its id. Zero: unknown, and then an id older than the horizon cannot be told from a new one
 	Over  Policy    // what Deduct and Settle do with a cost that does not fit
 
+	// Seen is the plan that the caller saw stored a while ago: a first guess, which saves a request if it is still right. What is stored decides.
+	Seen string
+	// AnyPlan decides under the catalog's default where the plan that counts is not in the catalog, which would else be an error.
+	AnyPlan bool
+	// Renew has Hold take a hold anew that has expired or was released, under the same operation and at the same cost. False: a repeat of it is a replay, which holds nothing.
+	Renew bool
+
 	// Now takes the place of every clock: to replay a log, and in tests. A server must not fill it in from the network.
 	Now time.Time
 	// SkipClosed refuses a request whose window (that of Now) is over for the subject, where it would else be charged to the stored window: a log replayed from its start charges nothing twice.
@@ -121,13 +128,17 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
-// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend. r.Over is not looked at: nothing is held past a limit.
+// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend, and Renew of Request. Decision.Expires tells whether a hold is live. r.Over is not looked at: nothing is held past a limit.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
 	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
 	// No guess: a hold ends by the store's time, not by what the host's clock shows.
-	return e.run(ctx, nil, query(r), e.rules.hold(r, lasts))
+	decide := e.rules.hold
+	if r.Renew {
+		decide = e.rules.holdAgain
+	}
+	return e.run(ctx, nil, query(r), decide(r, lasts))
 }
 
 // Settle charges r.Cost, the true cost of a held operation, and ends the hold. What was held is there for it; what exceeds it is charged if it fits, and otherwise by the policy r.Over.
@@ -319,6 +330,9 @@ func (e *Engine) guess(r Request) *View {
 		return nil
 	}
 	s := State{Counters: map[string]Counter{}, Epoch: e.rules.epoch(now)}
+	if r.Seen != cmp.Or(r.Plan, e.rules.catalog.fallback) {
+		s.Plan = r.Seen
+	}
 	for _, l := range e.rules.catalog.counters[r.Meter] {
 		s.Counters[l.Name] = Counter{Window: l.Period.At(now)}
 	}
@@ -364,6 +378,9 @@ func (e *Engine) validate(r Request, operation bool) error {
 	}
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
 		return err
+	}
+	if r.AnyPlan {
+		return nil
 	}
 	_, err := e.rules.catalog.resolve(r.Plan, "")
 	return err

@@ -223,14 +223,16 @@ func (k rules) extend(r Request, lasts time.Duration) intent {
 		case have.Kind != KindHold:
 			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
 		case have.Expires.Equal(expires):
-			return k.replay(v, r, have, ReasonExtended)
+			again, err := k.replay(v, r, have, ReasonExtended)
+			return again.until(have.Expires, err)
 		}
 		longer := have
 		longer.Expires = expires
 		c := k.change(v, r.key(), r.Now)
 		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &longer}}
 		r.Cost = have.Cost
-		return k.final(v, r, c, ReasonExtended)
+		answer, err := k.final(v, r, c, ReasonExtended)
+		return answer.until(expires, err)
 	}
 }
 

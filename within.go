@@ -3,7 +3,6 @@ package headroom
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -80,13 +79,8 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 	}
 	// The user is charged, so the organisation is, whatever the time and its limit say by now.
 	at.Over, at.SkipClosed = OverRecord, false
-	held := j.Organisation
 	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.settleAlways(at)); err != nil {
 		return Joint{}, err
-	}
-	if !j.Organisation.Replay {
-		// A repeat says all that the operation crossed. So does the first.
-		j.Organisation.Crossed = slices.Concat(held.Crossed, j.Organisation.Crossed)
 	}
 	j.Allowed = true
 	return j, nil

@@ -25,6 +25,8 @@ var holds = []rule{
 	{"9 a hold that is extended lasts from then on", extendHold},
 	{"9 a repeat of the same call is a replay", holdReplays},
 	{"9 one id has one life", oneLife},
+	{"9 a decision says until when its hold is live", liveUntil},
+	{"9 a hold that ended is taken anew, if that is asked", renewed},
 	{"9 at most 100 live holds", hundredHolds},
 	{"9 a settlement after the end touches no other hold", settleTouchesNoOther},
 	{"case 15 every worker with a hold dies", workersDie},

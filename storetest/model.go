@@ -281,6 +281,7 @@ func (p *play) request() headroom.Request {
 	}
 	r.SkipClosed = odds(p, "skips closed", 6)
 	r.Plan = one(p, "caller's plan", "", "", "", "free", "pro")
+	r.AnyPlan = odds(p, "any plan", 3)
 	if odds(p, "began", 3) {
 		r.Began = p.now.Add(-one(p, "age", time.Hour, 20*time.Hour, 36*time.Hour, 37*time.Hour, 8*day, horizon, horizon+time.Second, year, -day))
 	}

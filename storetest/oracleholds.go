@@ -12,11 +12,21 @@ func (c *call) hold(lasts time.Duration) answer {
 	c.r.Over = headroom.OverRefuse
 	switch w := c.known(); {
 	case w == nil:
-		return c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now)
+		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now))
+	case c.r.Renew && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)):
+		return c.until(lasts, c.holdAgain(w, lasts))
 	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost, w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
 		return c.replay(w, headroom.ReasonAdmitted, true)
 	}
 	return failed(headroom.CodeConflict)
+}
+
+// until is the answer that a hold was taken, if it was.
+func (c *call) until(lasts time.Duration, a answer) answer {
+	if a.code == "" && a.Allowed {
+		a.Expires = c.now.Add(lasts)
+	}
+	return a
 }
 
 // settle charges the true cost of what is or was held.
@@ -40,10 +50,15 @@ func (c *call) settle() answer {
 	case c.r.Cost > w.cost:
 		return c.ended(w, c.r.Cost-w.cost, func(*work) {})
 	}
-	return c.giveBack(w.cost-c.r.Cost, w, headroom.ReasonAdmitted, c.r.Cost, func() {
+	a := c.giveBack(w.cost-c.r.Cost, w, headroom.ReasonAdmitted, c.r.Cost, func() {
 		w.kind, w.estimate, w.cost = headroom.KindSettled, w.cost, c.r.Cost
 		c.remember(c.r.Operation, w)
 	})
+	if a.code == "" {
+		all, _ := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+		a.Crossed = c.notices(w, all, headroom.ReasonAdmitted)
+	}
+	return a
 }
 
 // ended charges so many units for a work that was held, which is changed first. If they are not charged it stays as it was.
@@ -66,9 +81,8 @@ func (c *call) ended(w *work, units int64, change func(*work)) answer {
 	if before.kind == headroom.KindHold {
 		// What was shown as held is charged now.
 		all := c.storedStands(c.book, c.plan, c.key.Meter, c.now)
-		crossed := a.Crossed
 		a.Decision = w.shows(c.decision(c.book, all, c.plan, c.now, a.Reason, c.r.Cost, units, true), all, false)
-		a.Crossed = crossed
+		a.Crossed = c.notices(w, all, a.Reason)
 	}
 	return a
 }
@@ -141,7 +155,7 @@ func (c *call) extend(lasts time.Duration) answer {
 		a := c.replay(w, headroom.ReasonExtended, true)
 		return a
 	}
-	return c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() { w.expires = c.now.Add(lasts) })
+	return c.until(lasts, c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() { w.expires = c.now.Add(lasts) }))
 }
 
 // refund gives back units of the operation under the id.
@@ -210,7 +224,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	c := o.call(at, now)
 	switch w := c.known(); {
 	case w != nil && w.cost == r.Cost && (w.kind == headroom.KindReleased || w.lapsed(now)):
-		org = c.holdAgain(w)
+		org = c.holdAgain(w, 5*time.Minute)
 	default:
 		org = c.hold(5 * time.Minute)
 	}
@@ -240,7 +254,6 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		}
 		return org, user, false
 	}
-	held := org
 	c.r.Over, c.r.SkipClosed = headroom.OverRecord, false
 	if c.known() == nil {
 		org = c.charge(&work{kind: headroom.KindSettled, cost: r.Cost, estimate: r.Cost}, r.Cost, now)
@@ -250,18 +263,15 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	if org.code != "" {
 		return org, answer{}, false
 	}
-	if !org.Replay {
-		org.Crossed = slices.Concat(held.Crossed, org.Crossed)
-	}
 	return org, user, true
 }
 
 // holdAgain holds for an id whose hold has ended.
-func (c *call) holdAgain(w *work) answer {
+func (c *call) holdAgain(w *work, lasts time.Duration) answer {
 	c.r.Over = headroom.OverRefuse
 	before := *w
 	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
-	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(5*time.Minute)
+	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(lasts)
 	a := c.charge(w, c.r.Cost, c.now)
 	if a.code != "" || !a.Allowed {
 		*w = before

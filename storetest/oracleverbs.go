@@ -162,13 +162,11 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 		return answer{Decision: show(why, false)}
 	}
 	c.write(at)
-	var notices []headroom.Notice
 	for _, s := range all {
 		c.move(s)
 		for _, t := range s.thresholds {
 			if crosses, _ := reached(s, t, own); crosses && own > 0 {
 				w.crossed = append(w.crossed, crossing{s.name, t, s.start})
-				notices = append(notices, c.notice(crossing{s.name, t, s.start}, s))
 			}
 		}
 		w.add(piece{limit: s.name, shown: s.start, in: s.start, units: own})
@@ -181,7 +179,7 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	c.remember(c.r.Operation, w)
 	all = c.storedStands(c.book, c.plan, c.key.Meter, c.now)
 	d := w.shows(show(why, true), all, w.kind == headroom.KindHold)
-	d.Crossed = notices
+	d.Crossed = c.notices(w, all, why)
 	return answer{Decision: d}
 }
 
@@ -269,14 +267,26 @@ func (c *call) replay(w *work, why headroom.Reason, ofHold bool) answer {
 	}
 	d := w.shows(c.decision(c.book, all, c.plan, c.now, why, cost, cost, true), all, ofHold)
 	d.Replay = true
+	d.Crossed = c.notices(w, all, why)
+	if ofHold && w.kind == headroom.KindHold && !w.lapsed(c.now) {
+		d.Expires = w.expires
+	}
+	return answer{Decision: d}
+}
+
+// notices are all that a work crossed, for a decision that charges or holds.
+func (c *call) notices(w *work, all []stand, why headroom.Reason) (notices []headroom.Notice) {
+	if why != headroom.ReasonAdmitted && why != headroom.ReasonRecorded {
+		return nil
+	}
 	for _, x := range w.crossed {
 		for _, s := range all {
 			if s.name == x.limit {
-				d.Crossed = append(d.Crossed, c.notice(x, s))
+				notices = append(notices, c.notice(x, s))
 			}
 		}
 	}
-	return answer{Decision: d}
+	return notices
 }
 
 // notice says that a threshold was crossed. Its id is made of what it is about; that of the engine is compared by whether it is as unique.

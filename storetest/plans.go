@@ -16,6 +16,8 @@ var plans = []rule{
 	{"12 a deduction that assumed another plan decides again", assumedAnotherPlan},
 	{"12 a plan that is removed between a read and its write", removedInBetween},
 	{"12 a plan that the catalog does not know is an error", storedPlanUnknown},
+	{"12 where the plan is unknown, the default decides if that is asked", anyPlan},
+	{"12 a plan that was seen is a guess, and what is stored decides", seenPlan},
 	{"12 a limit that is added counts from then on", limitAdded},
 	{"case 42 plan lowered between a caller's read and its deduction", loweredInBetween},
 }
@@ -174,6 +176,68 @@ func storedPlanUnknown(t *testing.T, h Harness) {
 	a.under("pro", 300).uses(0)
 	old.setPlan("")
 	old.admit("a", 1, 1)
+}
+
+// anyPlan holds that finished work can be charged whatever became of its user's plan.
+func anyPlan(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	a.setPlan("pro")
+	old := a.on(w.catalog(200), headroom.Options{})
+	any := func(r *headroom.Request) { r.AnyPlan = true }
+	old.fail("a", 150, headroom.ErrInvalid)
+	old.admit("a", 150, 150, any)
+	old.fail("b", 1, headroom.ErrInvalid)
+	old.refuse("b", 51, 150, any)
+	old.deduct("b", 51, headroom.ReasonRecorded, 201, any, record)
+	for _, v := range []verb{hold, extend, release} {
+		r := old.request("c", 0)
+		d, err := old.ask(v, r)
+		old.failed(string(v), r, d, err, headroom.ErrInvalid)
+		r.AnyPlan = true
+		if d, err = old.ask(v, r); err != nil || d.Plan != "free" {
+			t.Errorf("%s: %s, %v", v, text(d), err)
+		}
+	}
+	// The stored plan stays, and decides where it is known: AnyPlan is then nothing.
+	pro := a.under("pro", 300)
+	pro.uses(201)
+	pro.refuse("d", 100, 201, any)
+	pro.admit("d", 99, 300, any)
+	// So does a caller's plan that nobody knows, if it would count.
+	b := w.accountOn(w.catalog(200), 200)
+	b.fail("a", 1, headroom.ErrInvalid, says("nonesuch"))
+	b.admit("a", 1, 1, says("nonesuch"), any)
+	b.setPlan("free")
+	b.admit("b", 1, 2, says("nonesuch"), any)
+}
+
+// seenPlan holds that a plan seen earlier gives nobody what the stored one does not.
+func seenPlan(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	seen := func(plan string) func(*headroom.Request) { return func(r *headroom.Request) { r.Seen = plan } }
+	a.admit("begins", 10, 10)
+	for i, plan := range []string{"", "free", "pro", "nonesuch"} {
+		b := w.accountOn(a.catalog, 200)
+		b.deduct("x", 201, headroom.ReasonNeverFits, 0, seen(plan))
+		b.admit("x", 200, 200, seen(plan))
+		b.refuse("y", 1, 200, seen(plan))
+		b.setPlan("pro")
+		pro := b.under("pro", 300)
+		pro.admit(id(int64(i)), 100, 300, seen(plan))
+		pro.refuse("y", 1, 300, seen(plan))
+		b.setPlan("")
+		b.refuse("y", 1, 300, seen(plan))
+	}
+	// A right guess saves the look.
+	a.setPlan("pro")
+	s, counted := a.tapped(headroom.Options{})
+	pro := counted.under("pro", 300)
+	pro.admit("a", 10, 20, seen("pro"))
+	if s.commits.Load() != 1 {
+		t.Errorf("with the plan known a deduction took %d writes", s.commits.Load())
+	}
 }
 
 func limitAdded(t *testing.T, h Harness) {

@@ -181,6 +181,9 @@ func text(d headroom.Decision) string {
 // full shows every field of a decision.
 func full(d headroom.Decision) string {
 	s := text(d)
+	if !d.Expires.IsZero() {
+		s += "; held until " + short(d.Expires)
+	}
 	for _, l := range d.Limits {
 		s += "; " + limitText(l)
 	}
