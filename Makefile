@@ -12,9 +12,10 @@ LAMBDA_ARCH := $(or $(GOARCH),arm64)
 
 TEST_TIMEOUT ?= 20m
 BENCH        ?= .
+OF           ?= ./pipeline ./pipeline/onaws
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build lambdas run lint test e2e proof bench clean
+.PHONY: help tools build lambdas run lint test e2e proof mutants bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -89,6 +90,10 @@ e2e: tools ## deploy the template to an emulator of AWS and send it 500 jobs in 
 
 proof: tools ## the long versions: every interleaving, every fault, fuzzing; prints a table. PROOF=flags, see go run ./proof -h
 	go run ./proof $(PROOF)
+
+# With a package of functions that only AWS's emulator or other programs call, MUTANTS='-tests ./e2e,...' says whose tests are to notice.
+mutants: tools ## small changes of the packages OF, one at a time, that their tests do not notice. MUTANTS=flags, see go run ./proof/mutants -h
+	go run ./proof/mutants $(MUTANTS) $(OF)
 
 bench: tools ## benchmarks only; BENCH=regexp chooses
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
