@@ -221,7 +221,7 @@ func TestALogLineIsItsMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := emf.AWS.CloudWatchMetrics
-	if emf.AWS.Timestamp == 0 || len(m) != 1 || m[0].Namespace != "Headroom" || len(m[0].Metrics) != 6 {
+	if emf.AWS.Timestamp == 0 || len(m) != 1 || m[0].Namespace != "Headroom" || len(m[0].Metrics) != 7 {
 		t.Fatalf("%s", out.Bytes())
 	}
 	// Each name that the directive gives is a member of the line.

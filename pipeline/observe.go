@@ -23,6 +23,7 @@ const (
 	atConsumer  place = "consumer"
 	atCallback  place = "callback"
 	atReconcile place = "reconcile"
+	atOperator  place = "operator"
 )
 
 // report logs what a handler did with one job: one line, which is also its metrics where a namespace is set.
@@ -65,6 +66,7 @@ func (p *Pipeline) metrics(at place, s sighting, err error) []slog.Attr {
 		{"Refused", err == nil && !s.replay && s.answer.Reason != "" && !s.answer.Allowed},
 		{"Replays", err == nil && (s.replay || s.decision == decisionRepeat)},
 		{"OverAtCallback", err == nil && !s.replay && at != atConsumer && (s.answer.Reason == headroom.ReasonRecorded || s.job.Status == Unpaid)},
+		{"Owed", s.job.Charge == ChargePending}, // the work is done, and still not charged
 		{"Errors", err != nil},
 	}
 	type metric struct{ Name, Unit string }

@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) jobsCommand() *cobra.Command {
-	return group("jobs", "List and show the jobs of the pipeline", a.jobsListCommand(), a.jobsShowCommand())
+	return group("jobs", "List, show, send on and close the jobs of the pipeline",
+		a.jobsListCommand(), a.jobsShowCommand(), a.jobsDeadCommand(), a.jobsRedriveCommand(), a.jobsCloseCommand())
 }
 
 // jobsFlags name the table of jobs.
@@ -45,13 +46,17 @@ func (a *app) jobsListCommand() *cobra.Command {
 	var flags jobsFlags
 	var filter pipeline.Filter
 	var status string
+	var open bool
 	most := 100
 	cmd := &cobra.Command{
 		Use:   "list --jobs TABLE",
 		Short: "List jobs, by user and status",
-		Long:  `List jobs of the table, in no order. It reads the whole table, so it costs what the table is long.`,
+		Long: `List jobs of the table, in no order. It reads the whole table, so it costs what the table is long.
+
+With --open it reads the index of open jobs instead: those that are queued, running or to be charged, the one that has been open for longest first, and since when.`,
 		Example: `  headroom jobs list --jobs stack-Jobs-ABC --user alice
-  headroom jobs list --jobs stack-Jobs-ABC --status over_quota --most 20`,
+  headroom jobs list --jobs stack-Jobs-ABC --status over_quota --most 20
+  headroom jobs list --jobs stack-Jobs-ABC --open`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Status = pipeline.Status(status)
@@ -63,6 +68,9 @@ func (a *app) jobsListCommand() *cobra.Command {
 			jobs, err := flags.open(cmd.Context(), a)
 			if err != nil {
 				return err
+			}
+			if open {
+				return a.listOpen(cmd.Context(), jobs, filter, most)
 			}
 			var found []pipeline.Job
 			if err := jobs.List(cmd.Context(), filter, func(j pipeline.Job) bool {
@@ -79,7 +87,40 @@ func (a *app) jobsListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&filter.UserID, "user", "", "only jobs of this user")
 	cmd.Flags().StringVar(&status, "status", "", "only jobs that are queued, running, succeeded, failed, over_quota or unpaid")
 	cmd.Flags().IntVar(&most, "most", 100, "stop after so many")
+	cmd.Flags().BoolVar(&open, "open", false, "only jobs that are open, from their index: the oldest first, and since when")
 	return cmd
+}
+
+// listOpen lists open jobs from their index.
+func (a *app) listOpen(ctx context.Context, jobs *onaws.Jobs, f pipeline.Filter, most int) error {
+	rows := [][]string{{"JOB", "USER", "STATUS", "OPEN SINCE", "FOR", "CHANGED"}}
+	var failed error
+	n := 0
+	err := jobs.Open(ctx, pipeline.Opened{}, a.now().Add(time.Minute), func(o pipeline.Opened) bool {
+		j, found, err := jobs.Get(ctx, o.ID)
+		if err != nil {
+			failed = err
+			return false
+		}
+		// The index runs a little behind.
+		if !found || !j.Open() || f.UserID != "" && f.UserID != j.UserID || f.Status != "" && f.Status != j.Status {
+			return true
+		}
+		n++
+		if a.json {
+			a.printJSON(jobJSON(j))
+		} else {
+			rows = append(rows, []string{printable(j.ID), printable(j.UserID), jobStatus(j), instant(o.Since), span(a.now().Sub(o.Since)), instant(j.UpdatedAt)})
+		}
+		return n < most
+	})
+	if err = cmp.Or(failed, err); err != nil {
+		return err
+	}
+	if !a.json {
+		table(a.stdout, "llllrl", rows)
+	}
+	return nil
 }
 
 func (a *app) jobsShowCommand() *cobra.Command {
@@ -114,7 +155,7 @@ func (a *app) jobsShowCommand() *cobra.Command {
 			for _, at := range []struct {
 				name string
 				time time.Time
-			}{{"requested", j.RequestedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}} {
+			}{{"requested", j.RequestedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}, {"changed", j.UpdatedAt}} {
 				if !at.time.IsZero() {
 					rows = append(rows, []string{at.name, instant(at.time)})
 				}
@@ -159,6 +200,7 @@ func jobJSON(j pipeline.Job) any {
 		Requested time.Time `json:"requested,omitzero"`
 		Started   time.Time `json:"started,omitzero"`
 		Finished  time.Time `json:"finished,omitzero"`
+		Changed   time.Time `json:"changed,omitzero"`
 	}
 	return struct {
 		ID       string          `json:"job"`
@@ -174,5 +216,5 @@ func jobJSON(j pipeline.Job) any {
 		Decision string          `json:"decision"`
 		Reason   string          `json:"reason,omitempty"`
 		Times    times           `json:"times"`
-	}{j.ID, j.UserID, j.Status, j.Charge, j.Attempt, j.Class, j.Seconds, j.Cost, j.Plan, j.Week, j.Decision, j.Reason, times{j.RequestedAt, j.StartedAt, j.FinishedAt}}
+	}{j.ID, j.UserID, j.Status, j.Charge, j.Attempt, j.Class, j.Seconds, j.Cost, j.Plan, j.Week, j.Decision, j.Reason, times{j.RequestedAt, j.StartedAt, j.FinishedAt, j.UpdatedAt}}
 }

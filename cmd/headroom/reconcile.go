@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/spf13/cobra"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
 	"github.com/lumcast/headroom/pipeline"
 	"github.com/lumcast/headroom/pipeline/onaws"
 )
@@ -18,32 +20,33 @@ func (a *app) reconcileCommand() *cobra.Command {
 	var flags jobsFlags
 	var machine string
 	var rules pipelineFlags
-	olderThan := 90 * time.Minute
+	o := pipeline.ReconcileOptions{OlderThan: 90 * time.Minute, Workers: pipeline.DefaultWorkers, Describes: pipeline.DefaultDescribes}
 	cmd := &cobra.Command{
 		Use:   "reconcile --jobs TABLE --state-machine ARN --store dynamodb:TABLE",
 		Short: "Finish jobs whose last event never came, or whose charge is pending",
-		Long: `Look at each job that has been open for long, ask its execution how it stands, and finish it as the callback would have done. It may run twice at a time and beside the callback: what it does twice, it does once.
+		Long: `Look at each job that has been open for long, ask its execution how it stands, and finish it as the callback would have done. It may run twice at a time and beside the callback: what it does twice, it does once. It goes on where the last run stopped.
+
+It charges by the rules of the stack, which its scheduled function keeps with the table of jobs. A --config or --over that says otherwise is an error, not another price.
 
 Exit status 0 if each job that could be finished is, 2 if one could not.`,
 		Example: `  headroom reconcile --jobs stack-Jobs-ABC --store dynamodb:stack-Users-ABC?ledger=stack-Ledger-ABC \
-    --state-machine arn:aws:states:eu-central-1:123456789012:stateMachine:stack-podcast`,
+    --state-machine arn:aws:states:eu-central-1:123456789012:stateMachine:stack-podcast
+  headroom reconcile --dry-run
+  headroom reconcile --describes 50 --workers 32`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if machine = cmp.Or(machine, a.env("HEADROOM_STATE_MACHINE")); machine == "" {
 				return usageError("--state-machine is missing: the ARN of the state machine")
 			}
-			opts, err := rules.options(slog.New(slog.NewTextHandler(a.stderr, nil)))
-			if err != nil {
-				return err
-			}
-			cfg, err := a.loadConfig()
-			if err != nil {
-				return err
-			}
 			jobs, err := flags.open(cmd.Context(), a)
 			if err != nil {
 				return err
 			}
+			cfg, opts, err := a.stackRules(cmd, jobs, &rules)
+			if err != nil {
+				return err
+			}
+			opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 			sdk, err := flags.at.load(cmd.Context())
 			if err != nil {
 				return err
@@ -53,12 +56,18 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 				if err != nil {
 					return err
 				}
-				r, err := p.Reconcile(cmd.Context(), pipeline.ReconcileOptions{OlderThan: olderThan})
+				if o.DryRun {
+					o.Each = a.wouldDo
+				}
+				r, err := p.Reconcile(cmd.Context(), o)
+				if err == nil && r.More && cmd.Context().Err() != nil {
+					err = headroom.Errorf(codeInterrupted, cmd.Context().Err(), "interrupted: the next run goes on there")
+				}
 				if a.json {
 					a.printJSON(r)
 				} else {
 					fmt.Fprintf(a.stdout, "%s open for more than %s: %d finished, %d still running, %d waiting in the queue, %d could not be finished\n",
-						count(int64(r.Seen), "job"), olderThan, r.Finished, r.Running, r.Waiting, r.Failed)
+						count(int64(r.Seen), "job"), o.OlderThan, r.Finished, r.Running, r.Waiting, r.Failed)
 				}
 				return err
 			})
@@ -66,9 +75,62 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 	}
 	flags.flags(cmd)
 	cmd.Flags().StringVar(&machine, "state-machine", "", "ARN of the state machine (default: $HEADROOM_STATE_MACHINE)")
-	cmd.Flags().DurationVar(&olderThan, "older-than", olderThan, "leave alone what is younger: longer than the state machine's timeout")
+	cmd.Flags().DurationVar(&o.OlderThan, "older-than", o.OlderThan, "leave alone what is younger: longer than the state machine's timeout")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().IntVar(&o.Workers, "workers", o.Workers, "how many jobs are handled at once")
+	cmd.Flags().Float64Var(&o.Describes, "describes", o.Describes, "how many executions are asked about a second; AWS has a limit an account and region")
 	rules.over(cmd)
 	return cmd
+}
+
+// wouldDo tells of one job what a dry run found.
+func (a *app) wouldDo(j pipeline.Job, what string, err error) {
+	if err != nil {
+		what = err.Error()
+	}
+	if a.json {
+		a.printJSON(map[string]any{"job": j.ID, "user": j.UserID, "status": j.Status, "would": what})
+		return
+	}
+	fmt.Fprintf(a.stdout, "%s of %s, %s: %s\n", printable(j.ID), printable(j.UserID), jobStatus(j), printable(what))
+}
+
+// stackRules are the rules by which the stack of a table of jobs decides. What the flags say must
+// not differ from them. Where no stack has kept any, the flags and the configuration hold.
+func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFlags) (*config.Config, pipeline.Options, error) {
+	kept, found, err := jobs.Rules(cmd.Context())
+	if err != nil {
+		return nil, pipeline.Options{}, err
+	}
+	given := kept
+	if flags != nil && (!found || cmd.Flags().Changed("over")) {
+		opts, err := flags.options(nil)
+		if err != nil {
+			return nil, opts, err
+		}
+		given.Over = onaws.Settings{Options: opts}.Rules().Over
+	}
+	if path := cmp.Or(a.config, a.env("HEADROOM_CONFIG")); path != "" {
+		if _, err := a.loadConfig(); err != nil { // its errors name the file
+			return nil, pipeline.Options{}, err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, pipeline.Options{}, usageError("the configuration %s cannot be read", path)
+		}
+		given.Config = string(text)
+	}
+	if found {
+		what, err := kept.Differ(given)
+		if err != nil {
+			return nil, pipeline.Options{}, err
+		}
+		if what != "" {
+			return nil, pipeline.Options{}, headroom.Errorf(headroom.CodeConflict, nil, "the stack of %s decides by other rules, which differ in %s: leave out --config and --over to charge as it does", jobs.Table, what)
+		}
+	}
+	cfg, err := config.Parse("the configuration of the stack", []byte(given.Config))
+	return cfg, pipeline.Options{Plan: given.Plan, Meter: given.Meter, Refuse: given.Over == "refuse"}, err
 }
 
 // pipelineFlags are the rules of the pipeline.

@@ -3,8 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -28,7 +32,7 @@ func (a *app) sendCommand() *cobra.Command {
 		Short: "Send one job, or many from a CSV file, to the pipeline's queue",
 		Long: `Send a job to the queue of the pipeline on AWS, or with --csv each line of a file, whose header names the columns jobId, userId, voiceQuality, durationSeconds and, for a deliberate rerun of a failed job, attempt. Other columns are passed on to the work.
 
-To send the same job twice is harmless: it runs once, and is charged once.`,
+To send the same job twice is harmless: it runs once, and is charged once. The message group is the user, so that the queue gives each user a fair share.`,
 		Example: `  headroom send episode-17 alice neural 900 --queue https://sqs.eu-central-1.amazonaws.com/123456789012/jobs
   headroom send --csv jobs.csv
   headroom send episode-17 alice neural 900 --attempt 2`,
@@ -84,7 +88,9 @@ func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte
 	for from := 0; from < len(bodies); from += sqsBatch {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &queue}
 		for i, body := range bodies[from:min(from+sqsBatch, len(bodies))] {
-			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(body))})
+			e := types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(body))}
+			e.MessageGroupId, e.MessageDeduplicationId = groupOf(queue, body)
+			in.Entries = append(in.Entries, e)
 		}
 		out, err := client.SendMessageBatch(ctx, in)
 		if err == nil && len(out.Failed) > 0 {
@@ -95,6 +101,24 @@ func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte
 		}
 	}
 	return nil
+}
+
+// groupOf is the message group of a job, which is its user's: a standard queue then gives each user
+// a fair share, so that one who sends thousands does not let all others wait; a FIFO queue keeps the
+// order of each user's jobs, and also wants to know which messages are the same.
+func groupOf(queue string, body []byte) (group, same *string) {
+	var m struct {
+		UserID string `json:"userId"`
+	}
+	json.Unmarshal(body, &m) // of a body that pipeline.Send has made
+	group = &m.UserID
+	if plain := regexp.MustCompile(`^[!-~]{1,128}$`); !plain.MatchString(m.UserID) {
+		group = aws.String(fmt.Sprintf("%x", sha256.Sum256([]byte(m.UserID))))
+	}
+	if strings.HasSuffix(queue, ".fifo") {
+		same = aws.String(fmt.Sprintf("%x", sha256.Sum256(body)))
+	}
+	return group, same
 }
 
 // awsFlags are those of verbs that talk to AWS beside the store.

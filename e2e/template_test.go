@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// expanded is the template as CloudFormation sees it after the SAM transform, under parameters.
+type expanded struct {
+	Resources  map[string]resource
+	Outputs    map[string]any
+	Parameters []string
+}
+
+type resource struct {
+	Type           string
+	Properties     map[string]any
+	DeletionPolicy string
+}
+
+func expand(t *testing.T, params ...string) expanded {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(root, ".tools/aws/bin/python"), append([]string{filepath.Join(root, "e2e/transform.py"), filepath.Join(root, "deploy/aws/template.yaml")}, params...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x expanded
+	if err := json.Unmarshal(out, &x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// at looks up a value by the names and the numbers on the way to it.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// list is a JSON value that may be one string or several.
+func list(v any) (all []string) {
+	if s, ok := v.(string); ok {
+		return []string{s}
+	}
+	for _, e := range v.([]any) {
+		all = append(all, e.(string))
+	}
+	return all
+}
+
+// rights are the actions that a role allows, with their resources: "dynamodb:GetItem Jobs.Arn".
+func rights(t *testing.T, role resource) (all []string) {
+	t.Helper()
+	for key := range role.Properties {
+		if key != "AssumeRolePolicyDocument" && key != "Policies" {
+			t.Errorf("a role has %s", key)
+		}
+	}
+	for _, policy := range role.Properties["Policies"].([]any) {
+		for _, s := range at(policy, "PolicyDocument", "Statement").([]any) {
+			if at(s, "Effect") != "Allow" || at(s, "NotAction") != nil || at(s, "NotResource") != nil {
+				t.Errorf("statement %v", s)
+			}
+			for _, action := range list(at(s, "Action")) {
+				for _, on := range list(at(s, "Resource")) {
+					all = append(all, action+" "+on)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+const (
+	ourMachine = "arn:aws:states:eu-central-1:123456789012:stateMachine:stack-podcast"
+	executions = "arn:aws:states:eu-central-1:123456789012:execution:stack-podcast:*"
+	usersTable = "arn:aws:dynamodb:eu-central-1:123456789012:table/Users"
+)
+
+// onTables are the rights that each handler of jobs needs.
+func onTables(more ...string) []string {
+	all := append([]string{
+		"dynamodb:GetItem " + usersTable, "dynamodb:UpdateItem " + usersTable, "dynamodb:GetItem Ledger.Arn", "dynamodb:Query Ledger.Arn", "dynamodb:BatchWriteItem Ledger.Arn",
+		"dynamodb:GetItem Jobs.Arn", "dynamodb:UpdateItem Jobs.Arn", "logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn",
+	}, more...)
+	slices.Sort(all)
+	return all
+}
+
+// TestNobodyMayMoreThanTheDocumentSays looks at the template after the SAM transform, which adds
+// roles and managed policies of its own where it may.
+func TestNobodyMayMoreThanTheDocumentSays(t *testing.T) {
+	x := expand(t)
+	asked := []string{"states:DescribeExecution " + executions, "states:GetExecutionHistory " + executions, "sqs:SendMessage EventDeadLetters.Arn"}
+	want := map[string][]string{
+		"ConsumerRole":  onTables("states:StartExecution "+ourMachine, "sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn"),
+		"CallbackRole":  onTables(asked...),
+		"ReconcileRole": onTables(append(asked, "dynamodb:Query Jobs/index/open")...),
+		"WorkRole":      {"logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn"},
+		"MachineRole":   {"lambda:InvokeFunction Callback.Arn", "lambda:InvokeFunction Work.Arn"},
+	}
+	for name, r := range x.Resources {
+		switch r.Type {
+		case "AWS::IAM::Role":
+			got := rights(t, r)
+			for i, right := range got {
+				got[i] = strings.Replace(right, "Jobs.Arn/index", "Jobs/index", 1)
+			}
+			if !slices.Equal(got, want[name]) {
+				t.Errorf("%s may\n%q\nwant\n%q", name, got, want[name])
+			}
+			delete(want, name)
+		case "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy":
+			t.Errorf("%s: rights beside those of the roles", name)
+		case "AWS::Lambda::Function":
+			if r.Properties["Role"] != name+"Role.Arn" {
+				t.Errorf("%s runs as %v", name, r.Properties["Role"])
+			}
+		case "AWS::StepFunctions::StateMachine":
+			if r.Properties["RoleArn"] != "MachineRole.Arn" {
+				t.Errorf("%s runs as %v", name, r.Properties["RoleArn"])
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no roles %q", slices.Sorted(maps.Keys(want)))
+	}
+	// Only what has no resources of its own is allowed on all, and only where it is asked for.
+	for name, r := range expand(t, "XRay=true", "StateMachineLogs=ERROR", "KmsKeyArn=arn:aws:kms:eu-central-1:123456789012:key/k").Resources {
+		if r.Type != "AWS::IAM::Role" {
+			continue
+		}
+		key := false
+		for _, right := range rights(t, r) {
+			action, on, _ := strings.Cut(right, " ")
+			if on == "*" && !strings.HasPrefix(action, "xray:") && !(name == "MachineRole" && strings.HasPrefix(action, "logs:")) {
+				t.Errorf("%s may %s", name, right)
+			}
+			key = key || right == "kms:Decrypt arn:aws:kms:eu-central-1:123456789012:key/k"
+		}
+		if key == (name == "MachineRole") {
+			t.Errorf("%s may use the key: %t", name, key)
+		}
+	}
+}
+
+// TestEventsThatFailAreKept holds of each function that is called without anybody who waits.
+func TestEventsThatFailAreKept(t *testing.T) {
+	x := expand(t)
+	called := map[string]bool{}
+	for name, r := range x.Resources {
+		if r.Type != "AWS::Events::Rule" {
+			continue
+		}
+		for _, target := range r.Properties["Targets"].([]any) {
+			called[strings.TrimSuffix(at(target, "Arn").(string), ".Arn")] = true
+			if name == "StatusChange" && at(target, "DeadLetterConfig", "Arn") != "EventDeadLetters.Arn" {
+				t.Errorf("%s: %v", name, target)
+			}
+		}
+	}
+	if !maps.Equal(called, map[string]bool{"Callback": true, "Reconcile": true}) {
+		t.Errorf("called by events: %v", called)
+	}
+	for name := range called {
+		config := x.Resources[name+"EventInvokeConfig"].Properties
+		if at(config, "DestinationConfig", "OnFailure", "Destination") != "EventDeadLetters.Arn" || at(config, "MaximumRetryAttempts") == nil {
+			t.Errorf("%s: %v", name, config)
+		}
+	}
+	// The reconciliation comes again by itself.
+	if n := at(x.Resources["ReconcileEventInvokeConfig"].Properties, "MaximumRetryAttempts"); n != 0.0 {
+		t.Errorf("a reconciliation that failed is repeated %v times", n)
+	}
+}
+
+// TestAlarmsWatchWhatIsUsed deploys beside a queue and a state machine that exist.
+func TestAlarmsWatchWhatIsUsed(t *testing.T) {
+	dimension := func(x expanded, name string) any { return at(x.Resources[name].Properties, "Dimensions", 0, "Value") }
+	x := expand(t)
+	if got := dimension(x, "DeadLettersAlarm"); got != "DeadLetters.QueueName" {
+		t.Error(got)
+	}
+	if got := dimension(x, "OldestMessageAlarm"); got != "Queue.QueueName" {
+		t.Error(got)
+	}
+	const mine = "arn:aws:states:eu-central-1:123456789012:stateMachine:mine"
+	x = expand(t, "QueueArn=arn:aws:sqs:eu-central-1:123456789012:theirs.fifo", "DeadLettersArn=arn:aws:sqs:eu-central-1:123456789012:their-dead.fifo", "StateMachineArn="+mine)
+	if got := dimension(x, "DeadLettersAlarm"); got != "their-dead.fifo" {
+		t.Error(got)
+	}
+	if got := dimension(x, "OldestMessageAlarm"); got != "theirs.fifo" {
+		t.Error(got)
+	}
+	for _, name := range []string{"ExecutionsFailedAlarm", "ExecutionsTimedOutAlarm"} {
+		if got := dimension(x, name); got != mine {
+			t.Error(name, got)
+		}
+	}
+	if got := at(x.Resources["ConsumerJobs"].Properties, "EventSourceArn"); got != "arn:aws:sqs:eu-central-1:123456789012:theirs.fifo" {
+		t.Error(got)
+	}
+	for _, name := range []string{"Queue", "DeadLetters", "Machine", "MachineRole", "Work", "WorkRole"} {
+		if _, made := x.Resources[name]; made {
+			t.Errorf("%s is made beside the one that exists", name)
+		}
+	}
+	if body := at(x.Resources["Dashboard"].Properties, "DashboardBody").(string); !strings.Contains(body, `"their-dead.fifo"`) {
+		t.Error(body)
+	}
+	// An alarm on a queue that nobody has named cannot be made.
+	if _, made := expand(t, "QueueArn=arn:aws:sqs:eu-central-1:123456789012:theirs").Resources["DeadLettersAlarm"]; made {
+		t.Error("an alarm watches no queue")
+	}
+	var alarms []string
+	for name, r := range expand(t, "AlarmTopicArn=topic").Resources {
+		if r.Type == "AWS::CloudWatch::Alarm" {
+			alarms = append(alarms, name)
+			if at(r.Properties, "AlarmActions", 0) != "topic" {
+				t.Errorf("%s tells nobody", name)
+			}
+		}
+	}
+	slices.Sort(alarms)
+	if want := []string{
+		"CallbackErrorsAlarm", "CallbackThrottlesAlarm", "ConsumerErrorsAlarm", "ConsumerThrottlesAlarm", "DeadLettersAlarm", "EventDeadLettersAlarm", "ExecutionsFailedAlarm", "ExecutionsTimedOutAlarm",
+		"LatePastTheLimitAlarm", "MessageErrorsAlarm", "NotChargedAlarm", "OldestMessageAlarm", "PastTheLimitAlarm", "ReconcileErrorsAlarm", "StillOwedAlarm",
+	}; !slices.Equal(alarms, want) {
+		t.Errorf("alarms %q", alarms)
+	}
+}
+
+// TestEachParameterHasItsEffect changes one after the other.
+func TestEachParameterHasItsEffect(t *testing.T) {
+	key := "arn:aws:kms:eu-central-1:123456789012:key/k"
+	for _, c := range []struct {
+		params   []string
+		resource string
+		path     []any
+		want     any
+	}{
+		{[]string{"MaximumConcurrency=50"}, "ConsumerJobs", []any{"ScalingConfig", "MaximumConcurrency"}, "50"},
+		{[]string{"OpenShards=32"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_SHARDS"}, "32"},
+		{[]string{"KeepJobs=72h"}, "Callback", []any{"Environment", "Variables", "HEADROOM_KEEP"}, "72h"},
+		{[]string{"DescribesPerSecond=25"}, "Reconcile", []any{"Environment", "Variables", "HEADROOM_DESCRIBES"}, "25"},
+		{[]string{"WarmWrites=8000", "WarmReads=24000"}, "Jobs", []any{"WarmThroughput", "WriteUnitsPerSecond"}, "8000"},
+		{[]string{"WarmWrites=8000", "WarmReads=24000"}, "Jobs", []any{"GlobalSecondaryIndexes", 0, "WarmThroughput", "ReadUnitsPerSecond"}, "24000"},
+		{nil, "Users", []any{"WarmThroughput"}, nil},
+		{nil, "Jobs", []any{"TimeToLiveSpecification", "AttributeName"}, "expires"},
+		{[]string{"LogRetentionDays=90"}, "Logs", []any{"RetentionInDays"}, "90"},
+		{[]string{"KmsKeyArn=" + key}, "Users", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{[]string{"KmsKeyArn=" + key}, "Ledger", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{[]string{"KmsKeyArn=" + key}, "Jobs", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{[]string{"KmsKeyArn=" + key}, "Queue", []any{"KmsMasterKeyId"}, key},
+		{[]string{"KmsKeyArn=" + key}, "Queue", []any{"SqsManagedSseEnabled"}, nil},
+		{[]string{"KmsKeyArn=" + key}, "EventDeadLetters", []any{"KmsMasterKeyId"}, key},
+		{[]string{"KmsKeyArn=" + key}, "Logs", []any{"KmsKeyId"}, key},
+		{nil, "Queue", []any{"SqsManagedSseEnabled"}, true},
+		{[]string{"XRay=true"}, "Consumer", []any{"TracingConfig", "Mode"}, "Active"},
+		{[]string{"XRay=true"}, "Machine", []any{"TracingConfiguration", "Enabled"}, "true"},
+		{nil, "Callback", []any{"TracingConfig", "Mode"}, "PassThrough"},
+		{[]string{"StateMachineLogs=ALL"}, "Machine", []any{"LoggingConfiguration", "Level"}, "ALL"},
+		{[]string{"StateMachineLogs=ALL"}, "MachineLog", []any{"LogGroupName"}, "/aws/vendedlogs/states/stack-podcast"},
+		{nil, "Machine", []any{"LoggingConfiguration"}, nil},
+		{[]string{"WorkFunctionArn=arn:w"}, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "arn:w"},
+		{[]string{"WorkFunctionArn=arn:w"}, "MachineRole", []any{"Policies", 0, "PolicyDocument", "Statement", 0, "Resource", 0}, "arn:w"},
+		{[]string{"WorkFunctionArn=arn:w"}, "Work", nil, nil},
+		{nil, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "Work.Arn"},
+		{[]string{"Fifo=true"}, "Queue", []any{"FifoQueue"}, true},
+		{[]string{"Fifo=true"}, "Queue", []any{"QueueName"}, "stack-jobs.fifo"},
+		{[]string{"Fifo=true"}, "DeadLetters", []any{"FifoQueue"}, true},
+		{nil, "Queue", []any{"FifoQueue"}, nil},
+		{[]string{"OverLimitAlarm=7"}, "PastTheLimitAlarm", []any{"Threshold"}, "7"},
+		{[]string{"FailedExecutionsAlarm=7"}, "ExecutionsFailedAlarm", []any{"Threshold"}, "7"},
+		{[]string{"Consume=false"}, "ConsumerJobs", []any{"Enabled"}, "false"},
+		{[]string{"Mode=hold"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_MODE"}, "hold"},
+		{[]string{"HoldFor=9h"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_HOLD"}, "9h"},
+		{[]string{"Over=refuse"}, "Callback", []any{"Environment", "Variables", "HEADROOM_OVER"}, "refuse"},
+		{[]string{"Plan=studio"}, "Callback", []any{"Environment", "Variables", "HEADROOM_PLAN"}, "studio"},
+		{[]string{"UsersTable=people"}, "Callback", []any{"Environment", "Variables", "HEADROOM_TABLE"}, "people"},
+		{[]string{"ConfigFile=/var/task/headroom.yaml"}, "Callback", []any{"Environment", "Variables", "HEADROOM_CONFIG"}, "/var/task/headroom.yaml"},
+		{[]string{"OlderThan=4h"}, "Reconcile", []any{"Environment", "Variables", "HEADROOM_OLDER_THAN"}, "4h"},
+		{[]string{"Architecture=x86_64"}, "Work", []any{"Architectures", 0}, "x86_64"},
+	} {
+		var p any = map[string]any(expand(t, c.params...).Resources[c.resource].Properties)
+		if c.path == nil {
+			if p.(map[string]any) != nil {
+				t.Errorf("%q: %s is made", c.params, c.resource)
+			}
+		} else if got := at(p, c.path...); got != c.want {
+			t.Errorf("%q: %s %v is %v, want %v", c.params, c.resource, c.path, got, c.want)
+		}
+	}
+}
+
+// TestWhatHoldsDataStays, unless the stack that was to hold it could not be made.
+func TestWhatHoldsDataStays(t *testing.T) {
+	for name, r := range expand(t).Resources {
+		if r.Type == "AWS::DynamoDB::Table" || r.Type == "AWS::SQS::Queue" {
+			if r.DeletionPolicy != "RetainExceptOnCreate" {
+				t.Errorf("%s: %s", name, r.DeletionPolicy)
+			}
+		}
+	}
+}
