@@ -328,3 +328,54 @@ func TestWhatHoldsDataStays(t *testing.T) {
 		}
 	}
 }
+
+// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the linter
+// look at the state machine that comes of it.
+func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Glob(filepath.Join(root, "deploy/aws/examples/*.asl.json"))
+	if err != nil || len(examples) != 2 {
+		t.Fatal(examples, err)
+	}
+	read := func(path string) (v map[string]any) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &v)
+		}
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		return v
+	}
+	for _, example := range examples {
+		machine := read(filepath.Join(root, "deploy/aws/statemachine.asl.json"))
+		states := machine["States"].(map[string]any)
+		for name, state := range read(example) {
+			if _, there := states[name]; !there || at(state, "ResultPath") != "$.result" {
+				t.Errorf("%s: %s is no step of the machine, or its result lies elsewhere", example, name)
+			}
+			if limit, whole := at(state, "TimeoutSeconds").(float64), machine["TimeoutSeconds"].(float64); limit >= whole {
+				t.Errorf("%s: the step may take %v seconds of %v", example, limit, whole)
+			}
+			states[name] = state
+		}
+		text, err := json.Marshal(map[string]any{"Resources": map[string]any{"Machine": map[string]any{"Type": "AWS::StepFunctions::StateMachine", "Properties": map[string]any{
+			"RoleArn": "arn:aws:iam::123456789012:role/r", "Definition": machine, "DefinitionSubstitutions": map[string]any{
+				"CallbackFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:c", "WorkFunctionArn": "w", "WorkQueueUrl": "https://q", "WorkStateMachineArn": "arn:aws:states:eu-central-1:123456789012:stateMachine:w"},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "template.json")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(filepath.Join(root, ".tools/aws/bin/cfn-lint"), file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", example, err, out)
+		}
+	}
+}
