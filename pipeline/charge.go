@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/lumcast/headroom"
 )
@@ -11,14 +13,26 @@ import (
 // charge makes the charge of a job that is marked for it, and notes that. The deduction is the last write that matters: if the note is lost, a repeat makes the same deduction again and is told that it was made.
 func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, error) {
 	// What is charged stands in the record, not in the event at hand: all repeats ask for the same.
-	r := headroom.Request{
-		Subject: j.UserID, Meter: p.opts.Meter, Operation: j.Operation, Cost: j.Cost,
-		Plan: j.Plan, Began: j.RequestedAt, Now: p.decideAt(),
-	}
+	r := p.request(j, j.Operation)
+	// The plan that is stored now decides. That of the start is a guess, which saves a request where it is still right.
+	r.Seen = j.Plan
+	// Nothing was charged before the work first succeeded, however long ago it was asked for.
+	r.Began = j.FinishedAt
 	if !p.opts.Refuse {
 		r.Over = headroom.OverRecord
 	}
 	d, err := p.deduct(ctx, r, j.Held)
+	if errors.Is(err, headroom.ErrInvalid) {
+		// The user's plan may have left the configuration. That is no fault of the work, which is done.
+		why := err
+		r.AnyPlan, r.Over = true, headroom.OverRecord
+		if d, err = p.deduct(ctx, r, j.Held); err != nil {
+			err = why
+		} else {
+			p.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the plan of the user is not in the configuration: charged under the default plan",
+				slog.String("job", j.ID), slog.String("user", j.UserID), slog.String("plan", d.Plan), slog.String("error", why.Error()))
+		}
+	}
 	switch {
 	case errors.Is(err, headroom.ErrTooOld):
 		// Whether it was charged cannot be known any more, and must not be guessed.
@@ -44,16 +58,22 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 	return seen, nil
 }
 
-// deduct charges what was held, or else what was not.
+// deduct charges a job. What its record says of a hold is tried first, and then the other way: a
+// hold may lie in another table, or be longer ago than ids are remembered; a charge that was made
+// that other way before is found as its repeat; and a hold may be there that the record knows not of.
 func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (headroom.Decision, error) {
+	ways := []func(context.Context, headroom.Request) (headroom.Decision, error){p.engine.Deduct, p.engine.Settle}
 	if held {
-		d, err := p.engine.Settle(ctx, r)
-		if !errors.Is(err, headroom.ErrNotFound) {
-			return d, err
-		}
-		// Held in another table, or longer ago than ids are remembered, which the request's time tells.
+		slices.Reverse(ways)
 	}
-	return p.engine.Deduct(ctx, r)
+	d, err := ways[0](ctx, r)
+	if !errors.Is(err, headroom.ErrNotFound) && !errors.Is(err, headroom.ErrConflict) {
+		return d, err
+	}
+	if other, err := ways[1](ctx, r); !errors.Is(err, headroom.ErrNotFound) && !errors.Is(err, headroom.ErrConflict) {
+		return other, err
+	}
+	return d, err
 }
 
 // refusal says to a person why a decision fell.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,13 +33,22 @@ func (p *Pipeline) accept(ctx context.Context, d Delivery) (sighting, error) {
 		}
 		if job.Status == Running {
 			// Nobody knows whether the delivery that wrote this came as far as the start. To start again is harmless, to ask for quota again is not: the job may be what used it up.
-			seen.job, seen.decision, seen.replay = job, decisionStarted, true
-			return seen, p.start(ctx, m, job)
+			again, err := p.covered(ctx, job)
+			if err != nil {
+				return seen, err
+			}
+			if again {
+				seen.job, seen.decision, seen.replay = job, decisionStarted, true
+				return seen, p.start(ctx, m, job)
+			}
 		}
 		if job.RequestedAt.IsZero() {
 			job.RequestedAt = p.requested(d)
 		}
-		next, answer, err := p.admit(ctx, m, job)
+		next, answer, err := p.admit(ctx, m, job, found)
+		if errors.Is(err, headroom.ErrTooMany) && p.opts.Later != nil {
+			return p.wait(ctx, d, have, job, err)
+		}
 		if err != nil {
 			return seen, err
 		}
@@ -75,7 +85,7 @@ func (m message) due(have Job, found bool) (Job, bool, error) {
 		return job, false, conflict("attempt %d of job %q follows on a failure of attempt %d, but that one is %s", m.Attempt, m.JobID, m.Attempt-1, job.Status)
 	case m.Attempt != job.Attempt:
 		return job, false, nil
-	case job.Status == Running && (job.Class != m.Class || job.Seconds != m.Seconds):
+	case job.Status == Running && (cmp.Or(m.noClass, m.noSeconds) != "" || job.Class != m.Class || job.Seconds != m.Seconds):
 		return job, false, conflict("job %q was sent before with another class or duration", m.JobID)
 	}
 	return job, job.Status == Queued || job.Status == Running, nil
@@ -90,22 +100,82 @@ func (p *Pipeline) requested(d Delivery) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// admit asks whether a queued job may start, and returns the record that says so.
-func (p *Pipeline) admit(ctx context.Context, m message, j Job) (Job, headroom.Decision, error) {
+// covered reports whether a running job may be started, perhaps for the second time. One that runs
+// by a hold may while that lives, and it then lives on from now. Where the hold is over, only an
+// execution tells whether the job began in time: if there is none, the job has to ask anew.
+func (p *Pipeline) covered(ctx context.Context, j Job) (bool, error) {
+	if !j.Held || p.opts.Hold == 0 {
+		return true, nil
+	}
+	r := p.request(j, operation(j.ID, j.Attempt))
+	r.AnyPlan = true // it was admitted under another
+	_, err := p.engine.Extend(ctx, r, p.opts.Hold)
+	if !errors.Is(err, headroom.ErrExpired) && !errors.Is(err, headroom.ErrNotFound) && !errors.Is(err, headroom.ErrConflict) {
+		return err == nil, err
+	}
+	_, started, err := p.executions.Describe(ctx, j.execution())
+	return started, err
+}
+
+// request asks the quota about a job.
+func (p *Pipeline) request(j Job, id string) headroom.Request {
+	return headroom.Request{Subject: j.UserID, Meter: p.opts.Meter, Operation: id, Cost: j.Cost, Plan: p.opts.Plan, Now: p.decideAt()}
+}
+
+// hold reserves what a job asks for, from now on for as long as a hold lasts: also where an earlier
+// delivery took it, however long ago.
+func (p *Pipeline) hold(ctx context.Context, r headroom.Request) (headroom.Decision, error) {
+	r.Renew = true
+	d, err := p.engine.Hold(ctx, r, p.opts.Hold)
+	if err != nil || !d.Replay || d.Expires.IsZero() {
+		// Taken now, or refused. A replay that holds nothing is of what was charged before.
+		return d, err
+	}
+	if _, err = p.engine.Extend(ctx, r, p.opts.Hold); errors.Is(err, headroom.ErrExpired) {
+		return p.engine.Hold(ctx, r, p.opts.Hold) // it ended this moment
+	}
+	return d, err
+}
+
+// The shortest and the longest time that a message waits for a hold of its user to end.
+const (
+	shortestWait = 15 * time.Second
+	longestWait  = 15 * time.Minute // what a queue delays a message at most
+)
+
+// wait sends the message of a job again, since its user holds as much as there can be held at once.
+// It waits a quarter of what it has waited, so that it starts not much later than it could.
+func (p *Pipeline) wait(ctx context.Context, d Delivery, have, job Job, why error) (sighting, error) {
+	now := p.now()
+	seen := sighting{message: d.MessageID, job: job, decision: decisionWaits}
+	if have.Status != job.Status || have.Attempt != job.Attempt {
+		// Its record says that it waits, and since when.
+		job.Reason, job.UpdatedAt = clip(why.Error()), now
+		if _, err := p.jobs.Swap(ctx, have, job); err != nil {
+			return seen, err
+		}
+	}
+	after := min(max(now.Sub(job.RequestedAt)/4, shortestWait), longestWait)
+	return seen, p.opts.Later(ctx, d, after.Truncate(time.Second))
+}
+
+// admit asks whether a queued job may start, and returns the record that says so. found says that
+// it had a record before.
+func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job, headroom.Decision, error) {
 	j.Class, j.Seconds = m.Class, m.Seconds
 	var d headroom.Decision
 	var err error
-	if j.Cost, err = p.cost(m.Class, m.Seconds); err == nil {
-		// Without this look an input that is too long would fail at the start, again and again.
-		_, err = m.input(j)
+	if j.Cost, err = p.asked(m); err == nil {
+		err = m.fits(j, p.opts.Hold > 0)
 	}
 	if err == nil {
-		r := headroom.Request{
-			Subject: j.UserID, Meter: p.opts.Meter, Operation: operation(j.ID, j.Attempt), Cost: j.Cost,
-			Plan: p.opts.Plan, Began: j.RequestedAt, Now: p.decideAt(),
+		r := p.request(j, operation(j.ID, j.Attempt))
+		if !found {
+			// A record says that the job was not charged, however long it has waited.
+			r.Began = j.RequestedAt
 		}
 		if p.opts.Hold > 0 {
-			d, err = p.engine.Hold(ctx, r, p.opts.Hold)
+			d, err = p.hold(ctx, r)
 		} else {
 			r.Operation = "" // of a job that is only queued nothing is remembered: not to ask saves a look at what left the user's item
 			d, err = p.engine.Preflight(ctx, r)
@@ -122,10 +192,17 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job) (Job, headroom.D
 	}
 	j.Plan, j.Week, j.Decision = d.Plan, d.Window.Key, string(d.Reason)
 	if !d.Allowed {
+		if j.Returns > 0 {
+			// It went back to the queue because it had no execution. Should it have one by now, it runs, and is not refused.
+			if _, started, err := p.executions.Describe(ctx, j.execution()); err != nil || started {
+				j.Status, j.Reason = Running, ""
+				return j, d, err
+			}
+		}
 		j.Status, j.Reason, j.FinishedAt = OverQuota, refusal(d), p.now()
 		return j, d, nil
 	}
-	j.Status, j.Held, j.StartedAt = Running, p.opts.Hold > 0, p.now()
+	j.Status, j.Held, j.StartedAt, j.Reason = Running, p.opts.Hold > 0, p.now(), ""
 	return j, d, nil
 }
 

@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/lumcast/headroom"
@@ -13,11 +16,15 @@ type outcome struct {
 	JobID, UserID string
 	Attempt       int
 	Succeeded     bool
-	Class         string // as done
+	Class         string // as done: by the result, where that says it, and else as asked
 	Seconds       float64
-	Plan          string // in force at the start. Empty: not known
+	Strange       string  // why the result cannot be read, in words. Empty: it can
+	Asked         message // what the message asked for, as far as the input has it
+	Estimate      int64   // units that the consumer asked for. Zero: not known
+	Plan          string  // in force at the start. Empty: not known
 	Held          bool
 	RequestedAt   time.Time // zero: not known
+	Ended         time.Time // likewise
 	Cause         string    // why it failed, for a person
 }
 
@@ -29,6 +36,7 @@ type statusChange struct {
 		Status       string  `json:"status"`
 		Input        *string `json:"input"` // null when it has more than 248 KiB
 		Output       *string `json:"output"`
+		Stop         int64   `json:"stopDate"` // in milliseconds of Unix time
 		Error, Cause string
 	} `json:"detail"`
 }
@@ -37,8 +45,9 @@ type statusChange struct {
 type lastStep struct {
 	Execution string          `json:"execution"` // name
 	Status    string          `json:"status"`    // SUCCEEDED or FAILED: of the work
-	Input     json.RawMessage `json:"input"`     // of the execution
+	Input     json.RawMessage `json:"input"`     // of the execution, at least its jobId, userId and headroom
 	Result    json.RawMessage `json:"result"`    // of the work
+	Entered   time.Time       `json:"entered"`   // when the work was over. Zero: not told
 	Error     struct {
 		Error, Cause string
 	} `json:"error"`
@@ -71,7 +80,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 		if err := json.Unmarshal(event, &last); err != nil || last.Status != "SUCCEEDED" && last.Status != "FAILED" {
 			return outcome{}, false, headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
 		}
-		o, err := readOutcome(last.Execution, Execution{Status: last.Status, Input: last.Input, Error: last.Error.Error, Cause: last.Error.Cause}, last.Result)
+		x := Execution{Status: last.Status, Input: last.Input, Error: last.Error.Error, Cause: last.Error.Cause, Ended: last.Entered}
+		o, err := readOutcome(last.Execution, x, last.Status == "SUCCEEDED", last.Result)
 		return o, true, err
 	}
 	d := change.Detail
@@ -91,53 +101,70 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 		if !found {
 			return outcome{}, false, headroom.Errorf(headroom.CodeNotFound, nil, "the event tells of execution %q, which does not exist", d.Name)
 		}
-		return x.outcome(d.Name)
 	default:
 		x.Input = []byte(*d.Input)
 		if d.Output != nil {
 			x.Output = []byte(*d.Output)
 		}
+		if d.Stop > 0 {
+			x.Ended = time.UnixMilli(d.Stop)
+		}
 	}
-	return x.outcome(d.Name)
+	return p.ended(ctx, d.Name, x)
 }
 
-// outcome reads what an execution came to. It returns false of one that has not ended.
-func (x Execution) outcome(name string) (outcome, bool, error) {
-	var output struct {
-		Result json.RawMessage `json:"result"`
-	}
-	switch x.Status {
-	case "RUNNING", "PENDING_REDRIVE":
+// ended reads what an execution came to. It returns false of one that has not ended.
+//
+// The work of one that did not succeed may be done all the same. Its error says that where the
+// charge step was exhausted. Where the execution itself was stopped, or failed by an error that no
+// step can catch, only its history tells.
+func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome, bool, error) {
+	done, result := false, []byte(nil)
+	look := x.Status == "TIMED_OUT" || x.Status == "ABORTED" || strings.HasPrefix(x.Error, "States.")
+	switch {
+	case x.Status == "RUNNING", x.Status == "PENDING_REDRIVE":
 		return outcome{}, false, nil
-	case "SUCCEEDED":
+	case x.Status == "SUCCEEDED":
 		// Not to find the result is no failure: then the work was what was asked for.
-		json.Unmarshal(x.Output, &output)
+		output, _ := readFields(x.Output)
+		done, result, look = true, output["result"], false
+	case x.Error == DoneNotCharged:
+		// A cause that is cut off, or none, is no result: the history has it whole.
+		done, result, look = true, []byte(x.Cause), !json.Valid([]byte(x.Cause))
 	}
-	o, err := readOutcome(name, x, output.Result)
+	if look {
+		found, was, err := p.executions.Finished(ctx, name)
+		if err != nil {
+			return outcome{}, false, err
+		}
+		if was {
+			done, result = true, found
+		} else if done {
+			result = nil
+		}
+	}
+	o, err := readOutcome(name, x, done, result)
 	return o, true, err
 }
 
 // readOutcome reads the input of an execution and the result of its work.
-func readOutcome(name string, x Execution, result []byte) (outcome, error) {
-	o := outcome{Succeeded: x.Status == "SUCCEEDED"}
-	if !o.Succeeded {
+func readOutcome(name string, x Execution, done bool, result []byte) (outcome, error) {
+	o := outcome{Succeeded: done, Ended: x.Ended}
+	if !done {
 		o.Cause = because(x)
 	}
-	var input struct {
-		message
-		Stamp stamp `json:"headroom"`
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(x.Input, &fields); err != nil {
+	input, err := readFields(x.Input)
+	if err != nil {
 		return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q is not a JSON object", name)
 	}
-	if raw, ok := fields[stampKey]; ok {
-		if err := json.Unmarshal(raw, &input.Stamp); err != nil {
+	var s stamp
+	if raw, ok := input[stampKey]; ok {
+		if err := json.Unmarshal(raw, &s); err != nil {
 			return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q has a field %s that is not the consumer's", name, stampKey)
 		}
-		delete(fields, stampKey)
+		delete(input, stampKey)
 	}
-	plain, err := json.Marshal(fields)
+	plain, err := json.Marshal(input)
 	if err != nil {
 		return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q cannot be read", name)
 	}
@@ -145,27 +172,43 @@ func readOutcome(name string, x Execution, result []byte) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	o.JobID, o.UserID, o.Attempt = m.JobID, m.UserID, max(m.Attempt, input.Stamp.Attempt)
-	o.Plan, o.Held, o.RequestedAt = input.Stamp.Plan, input.Stamp.Held, input.Stamp.RequestedAt
-	o.Class, o.Seconds = m.Class, m.Seconds
-	if o.Succeeded {
-		var done struct {
-			Class   *string  `json:"voiceQuality"`
-			Seconds *float64 `json:"durationSeconds"`
-		}
-		if len(result) > 0 {
-			if err := json.Unmarshal(result, &done); err != nil {
-				return o, headroom.Errorf(headroom.CodeInvalid, err, "the result of execution %q has a voiceQuality or durationSeconds of the wrong type", name)
-			}
-		}
-		if done.Class != nil {
-			o.Class = *done.Class
-		}
-		if done.Seconds != nil {
-			o.Seconds = *done.Seconds
-		}
+	if s.Class != "" {
+		// The last step hands over no more of the message than names the job.
+		m.Class, m.Seconds, m.noClass, m.noSeconds = s.Class, s.Seconds, "", ""
+	}
+	o.JobID, o.UserID, o.Attempt = m.JobID, m.UserID, max(m.Attempt, s.Attempt)
+	o.Plan, o.Held, o.RequestedAt, o.Estimate = s.Plan, s.Held, s.RequestedAt, s.Cost
+	o.Asked, o.Class, o.Seconds = m, m.Class, m.Seconds
+	if done {
+		o.read(result)
 	}
 	return o, nil
+}
+
+// read takes from a result what the work has become. A result that has neither a class nor a
+// duration, or none at all, says that it became what was asked for.
+func (o *outcome) read(result []byte) {
+	result = bytes.TrimSpace(result)
+	if len(result) == 0 || string(result) == "null" {
+		result = []byte("{}")
+	}
+	f, err := readFields(result)
+	if err != nil {
+		o.Strange = "the result is " + kindOf(result)
+		return
+	}
+	class, seconds := o.Asked.noClass, o.Asked.noSeconds
+	if _, given := f["voiceQuality"]; given {
+		if o.Class, class = f.text("voiceQuality"); class != "" {
+			class += " in the result"
+		}
+	}
+	if _, given := f["durationSeconds"]; given {
+		if o.Seconds, seconds = f.number("durationSeconds"); seconds != "" {
+			seconds += " in the result"
+		}
+	}
+	o.Strange = cmp.Or(class, seconds)
 }
 
 // because says in one line why an execution failed.

@@ -36,7 +36,7 @@ func TestAnEventOfTheQueue(t *testing.T) {
 		t.Errorf("answer %s, %v, want %s", answer, err, want)
 	}
 	// What is not known passes untouched: a number beyond a float64, and characters that JSON in HTML would escape.
-	const want = `{"durationSeconds":900,"headroom":{"attempt":1,"plan":"free","cost":30,"held":true,"requestedAt":"2026-06-01T12:00:00Z"},` +
+	const want = `{"durationSeconds":900,"headroom":{"attempt":1,"voiceQuality":"neural","durationSeconds":900,"plan":"free","cost":30,"held":true,"requestedAt":"2026-06-01T12:00:00Z"},` +
 		`"jobId":"episode-17","series":{"id":12345678901234567890,"title":"Ebb & <flow>"},"userId":"alice","voiceQuality":"neural"}`
 	if got := string(w.runs.known[ExecutionName(episode, 1)].Input); got != want {
 		t.Errorf("input\n%s\nwant\n%s", got, want)
@@ -309,7 +309,7 @@ func FuzzMessage(f *testing.F) {
 		if len(is) != len(was)+1 {
 			t.Fatalf("%s became %s", text, input)
 		}
-		o, err := readOutcome("x", Execution{Status: "SUCCEEDED", Input: input}, nil)
+		o, err := readOutcome("x", Execution{Input: input}, true, nil)
 		if err != nil || o.JobID != m.JobID || o.UserID != m.UserID || o.Attempt != m.Attempt || o.Plan != "free" || o.Class != m.Class || o.Seconds != m.Seconds {
 			t.Fatalf("%s is read as %+v, %v", input, o, err)
 		}

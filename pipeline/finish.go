@@ -38,15 +38,16 @@ func (p *Pipeline) finish(ctx context.Context, o outcome) (sighting, error) {
 		next.Attempt = max(next.Attempt, 1)
 		var changes bool
 		if o.Succeeded {
-			changes, err = p.succeed(&next, o)
+			changes = p.succeed(&next, o)
 		} else {
 			changes = fail(&next, o)
 		}
-		if err != nil {
-			return seen, err
-		}
 		if changes {
 			next.UpdatedAt, next.FinishedAt = p.now(), p.now()
+			if !found && !o.Ended.IsZero() {
+				// Of a job without a record only the execution tells since when it may have been charged.
+				next.FinishedAt = o.Ended.UTC()
+			}
 			swapped, err := p.jobs.Swap(ctx, have, next)
 			if err != nil {
 				return seen, err
@@ -62,17 +63,12 @@ func (p *Pipeline) finish(ctx context.Context, o outcome) (sighting, error) {
 }
 
 // succeed marks that the work is done and is to be charged. It reports whether that is new.
-func (p *Pipeline) succeed(j *Job, o outcome) (bool, error) {
+func (p *Pipeline) succeed(j *Job, o outcome) bool {
 	switch j.Status {
 	case Succeeded, OverQuota, Unpaid:
-		return false, nil
+		return false
 	}
-	cost, err := p.cost(o.Class, o.Seconds)
-	if err != nil {
-		return false, err
-	}
-	j.Status, j.Charge, j.Reason, j.Decision = Succeeded, ChargePending, "", ""
-	j.Class, j.Seconds, j.Cost = o.Class, o.Seconds, cost
+	p.price(j, o)
 	j.Operation = operation(j.ID, o.Attempt)
 	if o.Attempt != j.Attempt || !j.Held {
 		j.Held = o.Held // of the attempt that did the work
@@ -84,7 +80,51 @@ func (p *Pipeline) succeed(j *Job, o outcome) (bool, error) {
 		j.RequestedAt = o.RequestedAt
 	}
 	j.Attempt = max(j.Attempt, o.Attempt)
-	return true, nil
+	return true
+}
+
+// price says what a job costs whose work is done. Where the result is strange, that is what was
+// asked for, and the record says why. Where nothing says what was asked for, the job is owed, and
+// its record says that: it must be neither free nor lost.
+func (p *Pipeline) price(j *Job, o outcome) {
+	j.Status, j.Charge, j.Reason, j.Decision = Succeeded, ChargePending, "", ""
+	strange := o.Strange
+	if strange == "" {
+		cost, err := p.cost(o.Class, o.Seconds)
+		if err == nil {
+			j.Class, j.Seconds, j.Cost = o.Class, o.Seconds, cost
+			return
+		}
+		strange = err.Error()
+	}
+	asked, err := p.asked(o.Asked)
+	switch {
+	case o.Estimate > 0:
+		j.Cost = o.Estimate
+	case err == nil:
+		j.Cost = asked
+	case j.Cost == 0:
+		j.Status, j.Charge, j.Decision = Unpaid, "", string(headroom.CodeInvalid)
+		j.Reason = clip("owed: neither the result nor the message says what the work costs: " + strange)
+		return
+	}
+	if err == nil {
+		j.Class, j.Seconds = o.Asked.Class, o.Asked.Seconds
+	}
+	j.Reason = clip("charged as asked for: " + strange)
+}
+
+// putBack gives a job back to the queue whose execution was never started. What it may hold stays
+// until it expires: its message may be here at this moment, and start it by that.
+func (p *Pipeline) putBack(ctx context.Context, j Job) (sighting, error) {
+	next := j
+	next.Status, next.Returns, next.StartedAt, next.UpdatedAt = Queued, j.Returns+1, time.Time{}, p.now()
+	next.Decision, next.Reason = decisionQueued, "its execution was never started: its message starts it, from the queue or from the dead letters"
+	swapped, err := p.jobs.Swap(ctx, j, next)
+	if err != nil || !swapped {
+		return sighting{job: j}, err
+	}
+	return sighting{job: next, decision: decisionQueued}, nil
 }
 
 // fail marks that the work failed. It reports whether that is new: a failure of an attempt that is not the present one tells nothing.
@@ -121,7 +161,9 @@ func (p *Pipeline) afterwards(ctx context.Context, o outcome, seen sighting) (si
 
 // release gives back what is held. What is not held, or was charged, is left as it is.
 func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
-	_, err := p.engine.Release(ctx, headroom.Request{Subject: j.UserID, Meter: p.opts.Meter, Operation: id, Now: p.decideAt()})
+	r := p.request(j, id)
+	r.AnyPlan = true // what comes back does so under every plan
+	_, err := p.engine.Release(ctx, r)
 	if errors.Is(err, headroom.ErrNotFound) || errors.Is(err, headroom.ErrExpired) || errors.Is(err, headroom.ErrConflict) {
 		return nil
 	}

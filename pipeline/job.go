@@ -34,6 +34,7 @@ type Job struct {
 	Status  Status
 	Charge  Charge // empty unless Status is Succeeded
 	Attempt int    // 1, and one more for each deliberate rerun
+	Returns int    // how often it went back to the queue, since its execution was never started
 
 	Class     string  // as requested; of a job that succeeded, as done
 	Seconds   float64 // likewise
@@ -43,7 +44,7 @@ type Job struct {
 	Operation string  // id of the charge. Empty until it succeeded
 	Week      string  // key of the window that was charged, or that refused
 	Decision  string  // how the charge or the refusal was decided: a headroom.Reason, or the code of an error
-	Reason    string  // why it was refused or failed, for a person
+	Reason    string  // why it was refused or failed, waits, or is charged as asked, for a person
 
 	RequestedAt, StartedAt, FinishedAt, UpdatedAt time.Time
 }
@@ -90,7 +91,7 @@ type Jobs interface {
 	// Get returns the record of a job, and false if there is none.
 	Get(ctx context.Context, id string) (Job, bool, error)
 
-	// Swap writes is if the record still is was in what says how far the job is: UserID, Status, Charge and Attempt. These four never come back to an earlier combination. A zero was stands for no record.
+	// Swap writes is if the record still is was in what says how far the job is: UserID, Status, Charge, Attempt and Returns. These five never come back to an earlier combination. A zero was stands for no record.
 	// It returns false, and has written nothing, if the record is another. After an error it may have written: what to do next, a fresh Get tells.
 	Swap(ctx context.Context, was, is Job) (bool, error)
 
@@ -114,6 +115,9 @@ type Executions interface {
 	Start(ctx context.Context, name string, input []byte) error
 	// Describe tells how an execution stands, and false if there is none of that name.
 	Describe(ctx context.Context, name string) (Execution, bool, error)
+	// Finished tells whether the work of an execution was done before the execution ended, and with
+	// what result, from its history. It is asked of one that ended without its last step.
+	Finished(ctx context.Context, name string) (result []byte, done bool, err error)
 }
 
 // Execution is how an execution stands.
@@ -123,7 +127,12 @@ type Execution struct {
 	Output []byte // of one that succeeded
 	Error  string // of one that did not
 	Cause  string
+	Ended  time.Time // zero: not known, or not yet
 }
+
+// DoneNotCharged is the error of an execution whose work is done, and whose charge step is
+// exhausted. Its cause is the result of the work.
+const DoneNotCharged = "DoneNotCharged"
 
 // swapTries bounds how often a handler looks again after another one was faster. Each time the job has come one step further, of which there are few.
 const swapTries = 8

@@ -37,7 +37,7 @@ func (m *Memory) Swap(ctx context.Context, was, is Job) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.jobs[is.ID]
-	if have.UserID != was.UserID || have.Status != was.Status || have.Charge != was.Charge || have.Attempt != was.Attempt {
+	if have.UserID != was.UserID || have.Status != was.Status || have.Charge != was.Charge || have.Attempt != was.Attempt || have.Returns != was.Returns {
 		return false, nil
 	}
 	if m.jobs == nil {

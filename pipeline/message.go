@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"time"
 	"unicode"
@@ -14,8 +16,11 @@ import (
 // MaxJobID is the length of a job id in bytes. An operation id has 256, of which a later attempt takes a few.
 const MaxJobID = 240
 
-// MaxInput is how many bytes the input of an execution may have: the limit of Step Functions.
-const MaxInput = 262144
+// MaxInput is how many bytes the input of an execution may have, but for the name of the plan in it,
+// which is not known when that is looked at: 220 KiB. A state of Step Functions
+// takes 262,144 bytes in all. What is left, 36 KiB, is room for the parameters of a step, and for
+// the result beside the input, or for an error and its cause, which has 32 KiB at most.
+const MaxInput = 220 * 1024
 
 // stampKey is the field that the consumer adds to a message on its way to the execution.
 const stampKey = "headroom"
@@ -28,8 +33,10 @@ type message struct {
 	Seconds float64 // requested
 	Attempt int     // 1, or more for a deliberate rerun of a failed job
 
+	noClass, noSeconds string // why it cannot be read, in words. Empty: it can
+
 	// fields are all of the message, also those that are not known here.
-	fields map[string]json.RawMessage
+	fields fields
 }
 
 // parseMessage reads what identifies a job. What cannot be identified is an error: only a person can tell what was meant, so it belongs into a dead-letter queue.
@@ -39,18 +46,21 @@ func parseMessage(body []byte) (message, error) {
 	if !utf8.Valid(body) {
 		return m, invalid("the message is not UTF-8")
 	}
-	if err := json.Unmarshal(body, &m.fields); err != nil || m.fields == nil {
+	var err error
+	if m.fields, err = readFields(body); err != nil {
 		return m, headroom.Errorf(headroom.CodeInvalid, err, "the message is not a JSON object")
 	}
 	if _, taken := m.fields[stampKey]; taken {
 		return m, invalid("the message has a field %q, which the consumer adds", stampKey)
 	}
-	m.Attempt = 1
-	for name, into := range map[string]any{"jobId": &m.JobID, "userId": &m.UserID, "attempt": &m.Attempt} {
-		if raw, given := m.fields[name]; given {
-			if err := json.Unmarshal(raw, into); err != nil {
-				return m, headroom.Errorf(headroom.CodeInvalid, err, "field %s of the message has the wrong type", name)
-			}
+	// All that can be read is, so that the log can name the job.
+	var strange [3]string
+	m.JobID, strange[0] = m.fields.text("jobId")
+	m.UserID, strange[1] = m.fields.text("userId")
+	m.Attempt, strange[2] = m.fields.whole("attempt", 1)
+	for _, why := range strange {
+		if why != "" {
+			return m, invalid("%s", why)
 		}
 	}
 	if err := checkID("jobId", m.JobID, MaxJobID); err != nil {
@@ -62,18 +72,16 @@ func parseMessage(body []byte) (message, error) {
 	if m.Attempt < 1 || m.Attempt > 9999 {
 		return m, invalid("attempt %d: want 1 to 9999", m.Attempt)
 	}
-	// A class or a duration of the wrong type is priced like an unknown one: the job is identified, so its record can say what is wrong.
-	json.Unmarshal(m.fields["voiceQuality"], &m.Class)
-	if err := json.Unmarshal(m.fields["durationSeconds"], &m.Seconds); err != nil {
-		m.Seconds = -1
-	}
+	// A strange class or duration is no error here: the job is identified, so its record can say what is wrong.
+	m.Class, m.noClass = m.fields.text("voiceQuality")
+	m.Seconds, m.noSeconds = m.fields.number("durationSeconds")
 	return m, nil
 }
 
 // checkID accepts what a person can read and a log line can hold.
 func checkID(what, id string, most int) error {
 	if id == "" {
-		return invalid("%s is missing or empty", what)
+		return invalid("%s is empty", what)
 	}
 	if len(id) > most {
 		return invalid("%s has %d bytes: at most %d", what, len(id), most)
@@ -89,20 +97,28 @@ func checkID(what, id string, most int) error {
 // stamp is what the consumer tells the callback through the execution's input.
 type stamp struct {
 	Attempt     int       `json:"attempt"`
-	Plan        string    `json:"plan,omitempty"`
-	Cost        int64     `json:"cost"` // estimated
+	Class       string    `json:"voiceQuality,omitempty"`    // as asked
+	Seconds     float64   `json:"durationSeconds,omitempty"` // likewise
+	Plan        string    `json:"plan,omitempty"`            // in force at the start
+	Cost        int64     `json:"cost"`                      // estimated
 	Held        bool      `json:"held,omitempty"`
 	RequestedAt time.Time `json:"requestedAt,omitzero"`
 }
 
+// asked prices what a message asks for.
+func (p *Pipeline) asked(m message) (int64, error) {
+	if strange := cmp.Or(m.noClass, m.noSeconds); strange != "" {
+		return 0, invalid("%s", strange)
+	}
+	return p.cost(m.Class, m.Seconds)
+}
+
 // input is what the execution gets: the message as it came, and the stamp. Its bytes depend on the message and the job's record alone, so that starting twice is starting once.
 func (m message) input(j Job) ([]byte, error) {
-	fields := make(map[string]json.RawMessage, len(m.fields)+1)
-	for name, raw := range m.fields {
-		fields[name] = raw
-	}
+	fields := make(fields, len(m.fields)+1)
+	maps.Copy(fields, m.fields)
 	var err error
-	if fields[stampKey], err = json.Marshal(stamp{Attempt: j.Attempt, Plan: j.Plan, Cost: j.Cost, Held: j.Held, RequestedAt: j.RequestedAt}); err != nil {
+	if fields[stampKey], err = json.Marshal(stamp{Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held, RequestedAt: j.RequestedAt}); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
@@ -111,11 +127,17 @@ func (m message) input(j Job) ([]byte, error) {
 	if err := encoder.Encode(fields); err != nil {
 		return nil, err
 	}
-	text := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-	if len(text) > MaxInput {
-		return nil, invalid("the execution's input would have %d bytes: at most %d", len(text), MaxInput)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// fits reports an input that would be too long. At the start it would fail again and again.
+func (m message) fits(j Job, held bool) error {
+	j.Plan, j.Held = "", held
+	text, err := m.input(j)
+	if err == nil && len(text) > MaxInput {
+		return invalid("the execution's input would have %d bytes: at most %d", len(text), MaxInput)
 	}
-	return text, nil
+	return err
 }
 
 // operation is the id under which an attempt of a job holds and charges units. The first attempt's is the job id. No job id has a line break, so that no two attempts of two jobs share one.

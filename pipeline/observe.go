@@ -12,6 +12,8 @@ import (
 const (
 	decisionRepeat  = "repeat"  // nothing was left to do
 	decisionStarted = "started" // a repeat that made sure of the start
+	decisionWaits   = "waits"   // its user holds as much at once as can be held
+	decisionQueued  = "queued"  // it was never started, and its message starts it
 	decisionFailed  = "failed"  // the work failed
 	decisionBehind  = "behind"  // not looked at: it follows on one of its group that failed
 )

@@ -9,7 +9,9 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/lumcast/headroom"
@@ -35,6 +37,11 @@ type Options struct {
 	MaxSeconds float64
 	// PerMessage is the longest that the consumer works on one message. Zero: DefaultPerMessage.
 	PerMessage time.Duration
+
+	// Later sends a message again that has to wait, for the queue to deliver after a while. A message
+	// that waits so never counts as one that failed, and never becomes a dead letter. Nil: it is
+	// reported as failed, and comes back by the queue's own rules.
+	Later func(ctx context.Context, d Delivery, after time.Duration) error
 
 	// Clock takes the place of every clock. For tests and trial runs only. Nil: the store's time decides, and the host's stands in the job table.
 	Clock func() time.Time
@@ -88,12 +95,13 @@ func (p *Pipeline) decideAt() time.Time {
 	return time.Time{}
 }
 
-// cost prices work.
+// cost prices work. What lasts no time at all costs a step, like all that is shorter than one:
+// nothing is free for its duration.
 func (p *Pipeline) cost(class string, seconds float64) (int64, error) {
 	if !(seconds >= 0 && seconds <= p.opts.MaxSeconds) { // written so that NaN fails
-		return 0, invalid("a duration of %v seconds: want 0 to %v", seconds, p.opts.MaxSeconds)
+		return 0, invalid("durationSeconds is %v: want 0 to %v", seconds, p.opts.MaxSeconds)
 	}
-	return p.prices.Cost(class, seconds)
+	return p.prices.Cost(class, max(seconds, math.SmallestNonzeroFloat64))
 }
 
 func invalid(format string, args ...any) *headroom.Error {

@@ -25,16 +25,15 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sightin
 		return seen, false, err
 	}
 	if !found {
-		// The consumer was cut off before the start, and its message has not come back. Should it still do so, the job runs, and its success counts.
+		// The consumer was cut off before the start, and its message has not come back. When it does, the job runs.
 		if dry {
-			seen.decision = "never started"
-			return seen, true, nil
+			seen.job.Status, seen.decision = Queued, decisionQueued
+			return seen, false, nil
 		}
-		o := outcome{JobID: j.ID, UserID: j.UserID, Attempt: j.Attempt, Held: j.Held, Cause: "its execution was never started: send the job again as a new attempt"}
-		seen, err = p.finish(ctx, o)
-		return seen, true, err
+		seen, err = p.putBack(ctx, j)
+		return seen, false, err
 	}
-	o, ended, err := x.outcome(j.execution())
+	o, ended, err := p.ended(ctx, j.execution(), x)
 	if err != nil || !ended {
 		return seen, false, err
 	}

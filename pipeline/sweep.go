@@ -238,7 +238,7 @@ func (s *sweep) look(ctx context.Context, t *task) {
 	case err != nil:
 		seen := sighting{job: Job{ID: t.at.ID}}
 		s.p.report(ctx, atReconcile, seen, err)
-		s.count(seen, "", false, err)
+		s.count(seen, false, err)
 		return
 	case !found || !j.Open() || !j.UpdatedAt.Before(s.before):
 		return // the index runs a little behind, and knows only since when a job is open
@@ -273,14 +273,14 @@ func (s *sweep) handle(ctx context.Context, t *task) {
 	began := time.Now()
 	seen, ended, err := s.p.reconcile(ctx, t.job, s.opts.DryRun)
 	seen.took = time.Since(began)
-	if (ended || err != nil) && !s.opts.DryRun {
+	if (ended || err != nil || seen.job.Status != t.job.Status) && !s.opts.DryRun {
 		s.p.report(ctx, atReconcile, seen, err)
 	}
-	s.count(seen, t.job.Status, ended, err)
+	s.count(seen, ended, err)
 }
 
 // count adds up what became of a job.
-func (s *sweep) count(seen sighting, was Status, ended bool, err error) {
+func (s *sweep) count(seen sighting, ended bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.found.Seen++
@@ -292,12 +292,12 @@ func (s *sweep) count(seen sighting, was Status, ended bool, err error) {
 		}
 	case ended:
 		s.found.Finished++
-	case was == Queued:
+	case seen.job.Status == Queued:
 		s.found.Waiting++
 	default:
 		s.found.Running++
 	}
-	if s.opts.Each != nil && (ended || err != nil) {
+	if s.opts.Each != nil && (ended || err != nil || seen.decision == decisionQueued) {
 		s.opts.Each(seen.job, seen.decision, err)
 	}
 }

@@ -75,6 +75,10 @@ func (x *askedExecutions) Describe(_ context.Context, name string) (Execution, b
 	return Execution{Status: "RUNNING"}, true, nil
 }
 
+func (x *askedExecutions) Finished(context.Context, string) ([]byte, bool, error) {
+	return nil, false, nil
+}
+
 // backlog is a pipeline with jobs that have been open for long.
 type backlog struct {
 	t      *testing.T

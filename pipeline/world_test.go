@@ -67,10 +67,11 @@ func (j wiredJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
 // fakeExecutions starts nothing: tests say what becomes of an execution.
 type fakeExecutions struct {
 	*wire
-	mu     sync.Mutex
-	starts map[string]int // calls of Start by name
-	known  map[string]Execution
-	differ int // calls of Start with another input than the first of the name
+	mu      sync.Mutex
+	starts  map[string]int // calls of Start by name
+	known   map[string]Execution
+	history error // of the next looks into a history
+	differ  int   // calls of Start with another input than the first of the name
 }
 
 func (x *fakeExecutions) Start(_ context.Context, name string, input []byte) error {
@@ -91,6 +92,17 @@ func (x *fakeExecutions) Describe(_ context.Context, name string) (Execution, bo
 	defer x.mu.Unlock()
 	e, ok := x.known[name]
 	return e, ok, nil
+}
+
+// Finished reads what a test noted as the result of the work: the output of one that did not succeed.
+func (x *fakeExecutions) Finished(_ context.Context, name string) ([]byte, bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.history != nil {
+		return nil, false, x.history
+	}
+	e := x.known[name]
+	return e.Output, len(e.Output) > 0 && e.Status != "SUCCEEDED", nil
 }
 
 // world is a pipeline on stores in memory.

@@ -109,6 +109,9 @@ func (l *localRun) Describe(_ context.Context, name string) (pipeline.Execution,
 	return x, ok, nil
 }
 
+// Finished implements pipeline.Executions. No execution here ends without its last step.
+func (l *localRun) Finished(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
+
 func (l *localRun) run(ctx context.Context, bodies [][]byte) error {
 	for batch := range slices.Chunk(bodies, sqsBatch) {
 		var b pipeline.Batch

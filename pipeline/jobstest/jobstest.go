@@ -17,7 +17,7 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 // Run tests the tables that open returns, each of them empty.
 func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 	full := pipeline.Job{
-		ID: "a/b ü 日本", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 3,
+		ID: "a/b ü 日本", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 3, Returns: 2,
 		Class: "neural", Seconds: 899.25, Cost: 1<<62 + 1, Plan: "free", Held: true, Operation: "a/b ü 日本\n3", Week: "2026-W23", Decision: "admitted", Reason: "no reason",
 		RequestedAt: noon, StartedAt: noon.Add(time.Second), FinishedAt: noon.Add(time.Minute), UpdatedAt: noon.Add(1234 * time.Millisecond),
 	}
@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 		for _, was := range []pipeline.Job{
 			{}, {ID: "a", UserID: "bob", Status: pipeline.Running, Attempt: 1}, {ID: "a", UserID: "alice", Status: pipeline.Queued, Attempt: 1},
 			{ID: "a", UserID: "alice", Status: pipeline.Running, Charge: pipeline.Charged, Attempt: 1}, {ID: "a", UserID: "alice", Status: pipeline.Running, Attempt: 2}, {ID: "a", UserID: "alice", Status: pipeline.Running},
+			{ID: "a", UserID: "alice", Status: pipeline.Running, Attempt: 1, Returns: 1},
 		} {
 			swap(t, jobs, was, next, false)
 		}

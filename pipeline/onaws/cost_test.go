@@ -59,6 +59,8 @@ func (s *started) Describe(context.Context, string) (pipeline.Execution, bool, e
 	return pipeline.Execution{}, false, nil
 }
 
+func (s *started) Finished(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
+
 // TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week: docs/aws.md prices them.
 func TestWhatAJobCosts(t *testing.T) {
 	for _, c := range []struct {

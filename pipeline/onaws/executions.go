@@ -3,7 +3,6 @@ package onaws
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -19,6 +18,10 @@ import (
 type Executions struct {
 	Client       *sfn.Client
 	StateMachine string // ARN, without a version or an alias
+
+	// WorkState is the name of the state that does the work and whose output has the result,
+	// ChargeState that of the one that charges. Empty: DefaultWorkState, DefaultChargeState.
+	WorkState, ChargeState string
 }
 
 var _ pipeline.Executions = (*Executions)(nil)
@@ -35,7 +38,7 @@ func (x *Executions) Start(ctx context.Context, name string, input []byte) error
 
 // Describe implements pipeline.Executions.
 func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execution, bool, error) {
-	arn := strings.Replace(x.StateMachine, ":stateMachine:", ":execution:", 1) + ":" + name
+	arn := x.arn(name)
 	out, err := x.Client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 	var missing *types.ExecutionDoesNotExist
 	if errors.As(err, &missing) {
@@ -46,7 +49,7 @@ func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execut
 	}
 	return pipeline.Execution{
 		Status: string(out.Status), Input: []byte(aws.ToString(out.Input)), Output: []byte(aws.ToString(out.Output)),
-		Error: aws.ToString(out.Error), Cause: aws.ToString(out.Cause),
+		Error: aws.ToString(out.Error), Cause: aws.ToString(out.Cause), Ended: aws.ToTime(out.StopDate),
 	}, true, nil
 }
 

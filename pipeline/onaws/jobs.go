@@ -25,6 +25,7 @@ const (
 	attrStatus    = "status"
 	attrCharge    = "charge"
 	attrAttempt   = "attempt"
+	attrReturns   = "returns"
 	attrClass     = "voiceQuality"
 	attrSeconds   = "durationSeconds"
 	attrCost      = "cost"
@@ -137,7 +138,7 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 		conditions = []string{"attribute_not_exists(" + name(attrID) + ")"}
 	} else {
 		seen := t.encode(was)
-		for _, attr := range []string{attrUser, attrStatus, attrCharge, attrAttempt} {
+		for _, attr := range []string{attrUser, attrStatus, attrCharge, attrAttempt, attrReturns} {
 			if v, ok := seen[attr]; ok {
 				in.ExpressionAttributeValues[":was"+attr] = v
 				conditions = append(conditions, name(attr)+" = :was"+attr)
@@ -198,7 +199,7 @@ func (t *Jobs) List(ctx context.Context, f pipeline.Filter, use func(pipeline.Jo
 
 // attributes are those that a change of a job sets or removes.
 var attributes = []string{
-	attrUser, attrStatus, attrCharge, attrAttempt, attrClass, attrSeconds, attrCost, attrPlan, attrHeld, attrOperation, attrWeek, attrDecision, attrReason,
+	attrUser, attrStatus, attrCharge, attrAttempt, attrReturns, attrClass, attrSeconds, attrCost, attrPlan, attrHeld, attrOperation, attrWeek, attrDecision, attrReason,
 	attrRequested, attrStarted, attrFinished, attrUpdated, attrExpires, attrShard, attrSince,
 }
 
@@ -218,8 +219,10 @@ func (t *Jobs) encode(j pipeline.Job) map[string]types.AttributeValue {
 			item[attr] = text(value.UTC().Format(stampLayout))
 		}
 	}
-	if j.Attempt != 0 {
-		item[attrAttempt] = number(strconv.Itoa(j.Attempt))
+	for attr, n := range map[string]int{attrAttempt: j.Attempt, attrReturns: j.Returns} {
+		if n != 0 {
+			item[attr] = number(strconv.Itoa(n))
+		}
 	}
 	if j.Cost != 0 || j.Charge != "" {
 		item[attrCost] = number(strconv.FormatInt(j.Cost, 10))
@@ -258,6 +261,7 @@ func decode(item map[string]types.AttributeValue) (pipeline.Job, error) {
 	}
 	for attr, read := range map[string]func(string) error{
 		attrAttempt: func(s string) (err error) { j.Attempt, err = strconv.Atoi(s); return err },
+		attrReturns: func(s string) (err error) { j.Returns, err = strconv.Atoi(s); return err },
 		attrCost:    func(s string) (err error) { j.Cost, err = strconv.ParseInt(s, 10, 64); return err },
 		attrSeconds: func(s string) (err error) { j.Seconds, err = strconv.ParseFloat(s, 64); return err },
 	} {

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// fields are those of a message, of an execution's input or of a result, by their exact names.
+type fields map[string]json.RawMessage
+
+// readFields reads an object.
+func readFields(raw []byte) (fields, error) {
+	var f fields
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, errors.New("null is no object")
+	}
+	return f, nil
+}
+
+// text reads a string, and says in words why there is none.
+func (f fields) text(name string) (s, strange string) {
+	raw, given := f[name]
+	if !given {
+		return "", name + " is missing"
+	}
+	if kind := kindOf(raw); kind != "a string" {
+		return "", name + " is " + kind
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", name + " cannot be read"
+	}
+	return s, ""
+}
+
+// number reads a number, and says in words why there is none.
+func (f fields) number(name string) (n float64, strange string) {
+	raw, given := f[name]
+	if !given {
+		return 0, name + " is missing"
+	}
+	if kind := kindOf(raw); kind != "a number" {
+		return 0, name + " is " + kind
+	}
+	n, err := strconv.ParseFloat(string(bytes.TrimSpace(raw)), 64)
+	if err != nil {
+		return 0, fmt.Sprintf("%s is %.40s, which is beyond what a number holds", name, bytes.TrimSpace(raw))
+	}
+	return n, ""
+}
+
+// whole reads a whole number. Missing and null it is otherwise.
+func (f fields) whole(name string, otherwise int) (n int, strange string) {
+	raw, given := f[name]
+	kind := kindOf(raw)
+	switch {
+	case !given || kind == "null":
+		return otherwise, ""
+	case kind != "a number":
+		return 0, name + " is " + kind
+	case json.Unmarshal(raw, &n) != nil:
+		return 0, fmt.Sprintf("%s is %.40s: want a whole number", name, raw)
+	}
+	return n, ""
+}
+
+// kindOf says in words what a JSON value is.
+func kindOf(raw json.RawMessage) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case 'n':
+		return "null"
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
