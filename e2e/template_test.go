@@ -329,6 +329,43 @@ func TestWhatHoldsDataStays(t *testing.T) {
 	}
 }
 
+// follows checks that each step of a machine leads to one that is there, and that none is left out.
+func follows(t *testing.T, name string, machine map[string]any) {
+	t.Helper()
+	states := machine["States"].(map[string]any)
+	met := map[string]bool{}
+	var visit func(any)
+	visit = func(next any) {
+		step, _ := next.(string)
+		state, there := states[step].(map[string]any)
+		if !there {
+			t.Errorf("%s: there is no step %q", name, next)
+		}
+		if !there || met[step] {
+			return
+		}
+		met[step] = true
+		switch {
+		case state["Next"] != nil:
+			visit(state["Next"])
+		case state["Type"] == "Choice":
+			visit(state["Default"])
+		case state["End"] != true && state["Type"] != "Fail" && state["Type"] != "Succeed":
+			t.Errorf("%s: nothing follows on %q", name, step)
+		}
+		for _, key := range []string{"Catch", "Choices"} {
+			branches, _ := state[key].([]any)
+			for _, branch := range branches {
+				visit(at(branch, "Next"))
+			}
+		}
+	}
+	visit(machine["StartAt"])
+	if len(met) != len(states) {
+		t.Errorf("%s: of %d steps %d can be reached", name, len(states), len(met))
+	}
+}
+
 // TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the linter
 // look at the state machine that comes of it.
 func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
@@ -363,6 +400,7 @@ func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 			}
 			states[name] = state
 		}
+		follows(t, example, machine)
 		text, err := json.Marshal(map[string]any{"Resources": map[string]any{"Machine": map[string]any{"Type": "AWS::StepFunctions::StateMachine", "Properties": map[string]any{
 			"RoleArn": "arn:aws:iam::123456789012:role/r", "Definition": machine, "DefinitionSubstitutions": map[string]any{
 				"CallbackFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:c", "WorkFunctionArn": "w", "WorkQueueUrl": "https://q", "WorkStateMachineArn": "arn:aws:states:eu-central-1:123456789012:stateMachine:w"},
