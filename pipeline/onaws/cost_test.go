@@ -3,7 +3,9 @@ package onaws_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 
@@ -30,6 +32,10 @@ func (m *meter) attach(o *dynamodb.Options) {
 				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 			case *dynamodb.UpdateItemInput:
 				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+			case *dynamodb.QueryInput:
+				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+			case *dynamodb.BatchWriteItemInput:
+				in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
 			}
 			out, meta, err := next.HandleInitialize(ctx, in)
 			switch out := out.Result.(type) {
@@ -40,6 +46,14 @@ func (m *meter) attach(o *dynamodb.Options) {
 				m.requests++
 				if out != nil && out.ConsumedCapacity != nil {
 					m.writes += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+				}
+			case *dynamodb.QueryOutput:
+				m.requests++
+				m.reads += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+			case *dynamodb.BatchWriteItemOutput:
+				m.requests++
+				for _, c := range out.ConsumedCapacity {
+					m.writes += aws.ToFloat64(c.CapacityUnits)
 				}
 			}
 			return out, meta, err
@@ -67,9 +81,10 @@ func TestWhatAJobCosts(t *testing.T) {
 		mode                    string
 		hold                    time.Duration
 		requests, reads, writes float64
+		busy                    meter
 	}{
-		{"preflight", 0, 7, 2.5, 6},
-		{"hold", time.Hour, 9, 4, 7},
+		{"preflight", 0, 7, 2.5, 6, meter{8.1, 3.5, 7.1}},
+		{"hold", time.Hour, 9, 4, 7, meter{12.1, 7, 8.1}},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			jobs := open(t, "dynoxide")
@@ -82,12 +97,20 @@ func TestWhatAJobCosts(t *testing.T) {
 			if err := store.CreateTables(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+			prices, err := headroom.Lumcast().Prices("slots")
+			if err != nil {
+				t.Fatal(err)
+			}
+			catalog, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 1_000_000}}}}, map[string]headroom.Prices{"slots": prices})
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine, err := headroom.New(store, catalog, headroom.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			runs := &started{}
-			p, err := pipeline.New(engine, headroom.Lumcast(), &onaws.Jobs{Client: client, Table: jobs.Table}, runs, pipeline.Options{Hold: c.hold, Logger: slog.New(slog.DiscardHandler)})
+			p, err := pipeline.New(engine, catalog, &onaws.Jobs{Client: client, Table: jobs.Table}, runs, pipeline.Options{Hold: c.hold, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,6 +137,46 @@ func TestWhatAJobCosts(t *testing.T) {
 			if m.requests != c.requests || m.reads != c.reads || m.writes != c.writes {
 				t.Errorf("want %v requests, %v read units, %v write units: change docs/aws.md too", c.requests, c.reads, c.writes)
 			}
+			// A user with more jobs than the ids of one item: these move to the ledger.
+			const jobsOfOne, counted = 300, 200
+			for i := range jobsOfOne {
+				if i == jobsOfOne-counted {
+					m = meter{}
+				}
+				job(fmt.Sprintf("5e0fdc1e-3f0c-4d55-9f3d-%012d", 100+i))
+			}
+			busy := meter{m.requests / counted, m.reads / counted, m.writes / counted}
+			t.Logf("%s, of a user with %d jobs: a mean of %.1f requests, %.1f read units, %.1f write units", c.mode, jobsOfOne, busy.requests, busy.reads, busy.writes)
+			if near := func(got, want float64) bool { return math.Abs(got-want) <= 0.3 }; !near(busy.requests, c.busy.requests) || !near(busy.reads, c.busy.reads) || !near(busy.writes, c.busy.writes) {
+				t.Errorf("want %+v for a user with many jobs: change docs/aws.md too", c.busy)
+			}
+			if size := itemSize(t, jobs, "5e0fdc1e-3f0c-4d55-9f3d-000000000001"); size < 450 || size > 550 {
+				t.Errorf("the record of a job has %d bytes: change docs/aws.md too", size)
+			} else {
+				t.Logf("%s: the record of a job has %d bytes", c.mode, size)
+			}
 		})
 	}
+}
+
+// itemSize is how much of a table an item takes, as DynamoDB counts: names and values, and 100 bytes.
+func itemSize(t *testing.T, jobs *onaws.Jobs, id string) int {
+	t.Helper()
+	out, err := jobs.Client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &jobs.Table, Key: map[string]types.AttributeValue{"jobId": &types.AttributeValueMemberS{Value: id}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 100
+	for name, value := range out.Item {
+		size += len(name)
+		switch v := value.(type) {
+		case *types.AttributeValueMemberS:
+			size += len(v.Value)
+		case *types.AttributeValueMemberN:
+			size += len(v.Value)/2 + 1
+		default:
+			size++
+		}
+	}
+	return size
 }
