@@ -30,6 +30,7 @@ type counter struct {
 	start, end     int64
 	count, carried int64
 	past           map[int64]int64 // by start; of closed windows only
+	moves          int64           // of totals, to the ledger
 }
 
 type grant struct{ units, used, expires int64 }
@@ -94,6 +95,7 @@ func readItem(item map[string]types.AttributeValue) *book {
 		span := strings.Split(str(item[name]), "/")
 		count := "quotaCount" + limit
 		c := counter{key: span[0], start: number(span[1]), end: number(span[2]), count: num(item[count]), carried: num(item["quotaCarried"+limit]), past: map[int64]int64{}}
+		c.moves = num(child(item["quotaPast"+limit])["more"])
 		for at, v := range child(item["quotaPast"+limit]) {
 			if start, err := strconv.ParseInt(at, 10, 64); err == nil && start < c.start {
 				c.past[start] = num(v)

@@ -34,7 +34,7 @@ const (
 type step struct {
 	client int8
 	kind   stepKind
-	arg    int32 // of a batch the rows that are written, of a late request the request
+	arg    int32 // of a batch the rows that are written, of a late request and of a deletion the request
 }
 
 type stepKind uint8
@@ -51,6 +51,8 @@ const (
 	crashed                  // the process ends after it
 	conflict                 // its request is refused for a transaction in progress
 	partial                  // its batch is answered with rows left over
+	behind                   // its request is done, and the Date of the answer is that of the time before
+	deletes                  // time to live deletes a row of the ledger
 	tick                     // the engine's clock steps
 )
 
@@ -225,9 +227,29 @@ func (x *explorer) expand(s state, emit func(how step, to state, wrong string)) 
 		x.look(&to)
 		emit(step{-1, tick, 0}, to, "")
 	}
+	for _, r := range x.overdue(s) {
+		to := s
+		to.tables, _ = x.does(s, r)
+		emit(step{-1, deletes, r}, to, "")
+	}
 	for c := range x.clients {
 		x.expandClient(s, c, emit)
 	}
+}
+
+// overdue are the requests that delete the rows of the ledger which time to live may delete by now, of those that an operation asks about. Where a world's times are that late, a row says nothing that counts any more.
+func (x *explorer) overdue(s state) (all []int32) {
+	if !x.expires {
+		return nil
+	}
+	for _, row := range x.values[s.tables].Items(ledger) {
+		if expires := num(row["expires"]); expires < x.times[s.clock].Unix() && x.asksAbout(fmt.Sprintf("%q", str(row["row"]))) {
+			key := map[string]any{"key": map[string]string{"S": str(row["key"])}, "row": map[string]string{"S": str(row["row"])}}
+			deletion := map[string]any{"DeleteRequest": map[string]any{"Key": key}}
+			all = append(all, x.request(request{op: "BatchWriteItem", body: text(map[string]any{"RequestItems": map[string]any{ledger: []any{deletion}}})}))
+		}
+	}
+	return all
 }
 
 func (x *explorer) expandClient(s state, c int, emit func(how step, to state, wrong string)) {
@@ -269,6 +291,9 @@ func (x *explorer) expandClient(s state, c int, emit func(how step, to state, wr
 	fault(conflict, mayConflict, false, func(to *state) string { return x.tell(to, c, r, x.answer(s.clock, 400, transactionInProgress)) })
 	if x.parsed[r].rows != nil {
 		x.expandBatch(s, c, r, fault, emit)
+		if s.batch[c] == 0 {
+			late(fault, s, r, breaks)
+		}
 		return
 	}
 	to := s
@@ -279,13 +304,30 @@ func (x *explorer) expandClient(s state, c int, emit func(how step, to state, wr
 	emit(step{int8(c), answered, 0}, to, wrong)
 	fault(unheard, mayLose, true, breaks)
 	fault(crashed, mayCrash, true, restarts)
-	if x.parsed[r].writes && s.late[0] == 0 {
-		fault(delayed, mayDelay, false, func(to *state) string {
-			to.late[0] = r
-			slices.Sort(to.late[:])
-			return breaks(to)
+	if s.clock > 0 {
+		fault(behind, mayGoBack, true, func(to *state) string {
+			if x.lacks(x.clients[c].ops[n.op], s.tables, s.clock-1) || x.lacks(x.clients[c].ops[n.op], to.tables, s.clock-1) {
+				to.ghost[c] |= lacked // as far as it can know
+			}
+			a := x.answers.of[code]
+			return x.tell(to, c, r, x.answer(s.clock-1, a.status, a.body))
 		})
 	}
+	if x.parsed[r].writes {
+		late(fault, s, r, breaks)
+	}
+}
+
+// late breaks the connection of a write that is still on its way, if there is room for one more.
+func late(fault func(stepKind, faults, bool, func(*state) string), s state, r int32, breaks func(*state) string) {
+	if s.late[0] != 0 {
+		return
+	}
+	fault(delayed, mayDelay, false, func(to *state) string {
+		to.late[0] = r
+		slices.Sort(to.late[:])
+		return breaks(to)
+	})
 }
 
 // expandBatch writes the rows of a batch one by one, in any order.
@@ -317,8 +359,8 @@ func (x *explorer) expandBatch(s state, c int, r int32, fault func(stepKind, fau
 	}
 }
 
-// apply does a request and checks what it did.
-func (x *explorer) apply(s *state, r int32) (code int32, wrong string) {
+// does returns the tables after a request and the answer to it.
+func (x *explorer) does(s state, r int32) (tables, code int32) {
 	before := s.tables
 	got, ok := x.done[doneKey{before, r, s.clock}]
 	if !ok {
@@ -336,13 +378,18 @@ func (x *explorer) apply(s *state, r int32) (code int32, wrong string) {
 		got = [2]int32{x.table(after), x.answer(s.clock, status, string(body))}
 		x.done[doneKey{before, r, s.clock}] = got
 	}
-	code = got[1]
-	if s.tables = got[0]; s.tables == before {
+	return got[0], got[1]
+}
+
+// apply does a request and checks what it did.
+func (x *explorer) apply(s *state, r int32) (code int32, wrong string) {
+	before := s.tables
+	if s.tables, code = x.does(*s, r); s.tables == before {
 		return code, ""
 	}
 	x.look(s)
 	key := checkKey{before, s.tables, 0, s.clock}
-	wrong, ok = x.checked[key]
+	wrong, ok := x.checked[key]
 	if !ok {
 		wrong = x.check(before, s.tables, s.clock)
 		x.checked[key] = wrong

@@ -273,7 +273,7 @@ func (x *explorer) ended(s state) string {
 			outcomes[id] = append(outcomes[id], out)
 			if f, ok := first[id]; out.allowed && !ok {
 				first[id] = out
-			} else if out.allowed && o.charges() && !out.agrees(f) {
+			} else if _, forgotten := x.charged(o, s.clock); out.allowed && o.charges() && !out.agrees(f) && !forgotten {
 				return fmt.Sprintf("rule 5: %s is answered with %+v and with %+v", o, f, out)
 			}
 		}
@@ -288,7 +288,9 @@ func (x *explorer) ended(s state) string {
 				}
 			}
 		}
-		if fresh > 1 && id.verb != "extend" {
+		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost}
+		_, forgotten := x.charged(o, s.clock)
+		if fresh > 1 && id.verb != "extend" && !forgotten {
 			return fmt.Sprintf("rule 5: %s %s is told twice that it was done now", id.verb, id.id)
 		}
 		if fresh == 0 && allowed > 0 && s.past&faulted == 0 && !x.known(id.subject, id.id) {
@@ -298,8 +300,7 @@ func (x *explorer) ended(s state) string {
 		if allowed == 0 && remembered && !x.known(id.subject, id.id) && s.late == [2]int32{} && (id.verb == "deduct" || id.verb == "hold") {
 			return fmt.Sprintf("rule 4: %s %s is refused, and remembered", id.verb, id.id)
 		}
-		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost}
-		if _, forgotten := x.charged(o, s.clock); allowed > 0 && id.verb == "deduct" && !forgotten {
+		if allowed > 0 && id.verb == "deduct" && !forgotten {
 			if wrong := x.probe(o, first[id], s); wrong != "" {
 				return wrong
 			}
@@ -317,8 +318,11 @@ func (x *explorer) known(subject, id string) bool {
 	return ok
 }
 
-// charged reports whether a deduction was made before the world began, and whether that may be forgotten by now.
+// charged reports whether a deduction was made before the world began, and whether what it was, or was at any time since the world began, may be forgotten by now.
 func (x *explorer) charged(o op, clock uint8) (known, forgotten bool) {
+	if x.times[clock].Sub(x.times[0]) >= headroom.DefaultHorizon {
+		forgotten = true
+	}
 	at := x.fullAt
 	known = o.verb == "deduct" && !at.IsZero() && strings.HasPrefix(o.id, fill(0)[:8])
 	for _, p := range x.before {
@@ -326,7 +330,7 @@ func (x *explorer) charged(o op, clock uint8) (known, forgotten bool) {
 			at, known = p.at, true
 		}
 	}
-	return known, known && x.times[clock].Sub(at) >= headroom.DefaultHorizon
+	return known, forgotten || known && x.times[clock].Sub(at) >= headroom.DefaultHorizon
 }
 
 // charges reports whether an operation has units of its own that count in a window.

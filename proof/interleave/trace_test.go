@@ -25,6 +25,9 @@ func (x *explorer) describe(from state, how step, to state) string {
 	if how.kind == tick {
 		return "The clock shows " + x.times[to.clock].Format("Monday 2 January 15:04:05") + "."
 	}
+	if how.kind == deletes {
+		return "Time to live: " + x.brief(how.arg) + "."
+	}
 	if how.kind == arrives {
 		return "A request arrives late: " + x.effect(from, how.arg) + "."
 	}
@@ -61,6 +64,8 @@ func (x *explorer) describe(from state, how step, to state) string {
 			line += "; the answer is lost"
 		case crashed:
 			line += "; then the process ends"
+		case behind:
+			line += "; the Date of the answer is " + x.times[from.clock-1].Format("Monday 2 January 15:04:05")
 		}
 	}
 	after := x.nodes[to.node[c]]
@@ -129,11 +134,17 @@ func (u update) plain(expression string) string {
 	})
 }
 
+var sortKey = regexp.MustCompile(`"row":{"S":"([^"]*)"}`)
+
 // brief names a request in a few words.
 func (x *explorer) brief(r int32) string {
 	req := x.parsed[r]
 	if req.op != "UpdateItem" {
-		return req.op
+		line := req.op
+		for _, m := range sortKey.FindAllStringSubmatch(req.body, 3) {
+			line += " " + m[1]
+		}
+		return line
 	}
 	u := parseUpdate(req.body)
 	s := u.plain(u.UpdateExpression)

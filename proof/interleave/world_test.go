@@ -23,6 +23,7 @@ type world struct {
 	kinds   faults    // which
 	folds   bool      // a window of the future is brought back: which window a record counts in is not as it says
 	totals  bool      // operations ask about totals of closed windows in the ledger
+	expires bool      // time to live deletes rows of the ledger whose time is over, at any moment
 	noOld   bool      // the engine does not send the item along when a condition fails
 
 	invariants invariants
@@ -53,6 +54,7 @@ const (
 	mayDelay                       // a request, beyond the connection that it came by
 	mayConflict                    // with a transaction in progress
 	mayLeave                       // rows of a batch
+	mayGoBack                      // the Date of an answer, to the time before
 )
 
 // invariants of a world in place of the usual ones, which hold for what Headroom writes; nil: the usual one. more is beside them, at the end of a schedule.

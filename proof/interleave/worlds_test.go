@@ -201,10 +201,6 @@ func worlds() []*world {
 			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1, headroom.CodeInvalid), deduct("b", 1)), does(refund("q", fill(3), 1, headroom.CodeInvalid))},
 		},
 		{
-			name: "ids that move again", times: still, full: 3, faults: 2, kinds: mayCrash | mayLeave, whole: true,
-			clients: []script{does(deduct("a-has-a-long-id1", 1)), does(deduct("a-has-a-long-id1", 1)), does(deduct("e-has-a-long-id1", 1), deduct("a-has-a-long-id1", 1))},
-		},
-		{
 			name: "ids that age", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, faults: 2, kinds: mayLose,
 			before:  []past{{epoch.Add(-headroom.DefaultHorizon - time.Minute), deduct("older", 20)}, {epoch.Add(-time.Minute), deduct("old", 20)}},
 			clients: []script{does(deduct("a", 30), deduct("old", 20)), does(deduct("old", 20), refund("r", "old", 10)), does(deduct("b", 20), deduct("a", 30))},
@@ -332,6 +328,7 @@ func worlds() []*world {
 			clients: []script{does(grants("a", 1, time.Hour).or(headroom.CodeTooMany)), does(grants("b", 1, time.Hour).or(headroom.CodeTooMany)), does(deduct("c", 115))},
 		},
 	}
+	all = append(all, laterWorlds()...)
 	for _, w := range all {
 		w.large = w.totals || slices.Contains([]string{"organisation and user", "organisation and user, one id", "a hold on a grant", "two who move ids", "as many holds as there can be", "as many grants as there can be"}, w.name)
 	}
@@ -493,6 +490,11 @@ func TestAllInterleavings(t *testing.T) {
 			row.Note = fmt.Sprintf("%d steps, %d nodes, %d tables", x.steps, len(x.nodes), len(x.values))
 			if v != nil {
 				t.Fatal(v)
+			}
+			for count, world := range countsUp {
+				if world == w.name && !slices.Contains(x.raisesAgain(), count) {
+					t.Errorf("it does not raise %s, which has been raised before", count)
+				}
 			}
 			mu.Lock()
 			whole++
