@@ -231,6 +231,10 @@ func (noExecutions) Describe(context.Context, string) (pipeline.Execution, bool,
 	return pipeline.Execution{}, false, usageError("no state machine is given")
 }
 
+func (noExecutions) Finished(context.Context, string) ([]byte, bool, error) {
+	return nil, false, usageError("no state machine is given")
+}
+
 func (a *app) jobsCloseCommand() *cobra.Command {
 	var flags jobsFlags
 	var reason string
