@@ -78,7 +78,7 @@ func (k rules) settle(r Request) intent {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.horizon)
+			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.remembered(r.Meter))
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
@@ -106,8 +106,10 @@ func (k rules) settle(r Request) intent {
 
 // charge decides whether units more may be counted, for the record is; was is what is remembered of the id so far.
 func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (verdict, error) {
-	if was == nil && !r.Began.IsZero() && v.Now.Sub(r.Began) > k.horizon {
-		return verdict{}, Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), k.horizon)
+	if was == nil {
+		if err := k.tooOld(v, r); err != nil {
+			return verdict{}, err
+		}
 	}
 	plan, standings, err := k.look(v, r)
 	if err != nil {
@@ -154,8 +156,20 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		c.Grants, c.AllGrants = from.steps(v), true
 	}
 	is.Grants = append(slices.Clip(is.Grants), from.grants...)
+	if r.Operation == "" {
+		return verdict{change: &c, decision: d, charges: true, nameless: &is}, nil
+	}
 	c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
 	return verdict{change: &c, decision: d, charges: true}, nil
+}
+
+// tooOld reports that the id of an operation may have been forgotten since it began.
+func (k rules) tooOld(v View, r Request) error {
+	horizon := k.remembered(r.Meter)
+	if r.Began.IsZero() || v.Now.Sub(r.Began) <= horizon {
+		return nil
+	}
+	return Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), horizon)
 }
 
 // refusal tells why units do not fit.

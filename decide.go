@@ -37,6 +37,10 @@ type Decision struct {
 	Plan    string // the plan in force, with the subject's own limits
 	Cost    int64
 
+	// Unremembered says that the charge has no operation id, as its meter permits: a repeat is another charge,
+	// and nothing can be refunded.
+	Unremembered bool
+
 	// The strictest limit: of a refusal the one that refuses, else the one that leaves least.
 	LimitName string // empty if no limit of the meter is hard
 	Used      int64  // units charged in Window, with this operation's if it was charged
@@ -80,7 +84,15 @@ type Notice struct {
 // rules is what a decision depends on beside the state and the request.
 type rules struct {
 	catalog *Catalog
-	horizon time.Duration
+	horizon time.Duration // of all meters; zero: as the catalog says
+}
+
+// remembered is how long the ids of a meter are remembered.
+func (k rules) remembered(meter string) time.Duration {
+	if k.horizon != 0 {
+		return k.horizon
+	}
+	return k.catalog.Horizon(meter)
 }
 
 // verdict is the answer of a pure decision: the change to commit, or none if the decision is final.
@@ -88,6 +100,7 @@ type verdict struct {
 	change   *Change
 	decision Decision // with a change, what holds once it is committed, but for the figures, which the commit's view gives
 	charges  bool     // the change charges or holds, in the windows of its steps
+	nameless *Record  // what the change charges, if it has no id by which that could be remembered
 	again    bool     // the change only clears the way: decide again after it
 }
 
@@ -99,9 +112,10 @@ var errNeedHistory = errors.New("the decision needs the whole history")
 
 // change begins a change of what v shows.
 func (k rules) change(v View, key Key, now time.Time) Change {
-	c := Change{Key: key, Now: now, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: k.horizon}
-	if e := k.epoch(v.Now); e.After(v.State.Epoch) {
-		c.Rotate = e
+	horizon := k.remembered(key.Meter)
+	c := Change{Key: key, Now: now, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: v.State.Horizon(horizon)}
+	if label, due := v.State.turn(v.Now, horizon); due {
+		c.Rotate = label
 	}
 	return c
 }
@@ -175,8 +189,12 @@ func (k rules) committed(answer verdict, after View) (d Decision, whole bool) {
 		standings = append(standings, s)
 	}
 	shown := decided(after, plan, standings, d.Cost, d.Reason, true)
-	shown.Expires = d.Expires
-	if is := c.Records[0].Is; is != nil {
+	shown.Expires, shown.Unremembered = d.Expires, answer.nameless != nil
+	is := answer.nameless
+	if len(c.Records) > 0 {
+		is = c.Records[0].Is
+	}
+	if is != nil {
 		shown.Window = is.shown(standings, shown)
 		shown.Crossed = is.notices(c.Key, standings, d.Reason)
 	}

@@ -199,18 +199,6 @@ func TestSumsAreGuardedAgainstOverflow(t *testing.T) {
 	}
 }
 
-func TestGenerationsAreWholeHorizons(t *testing.T) {
-	for _, horizon := range []time.Duration{time.Minute, 36 * time.Hour, DefaultHorizon} {
-		k := rules{horizon: horizon}
-		for _, at := range []time.Time{tuesday, time.Unix(0, 0), time.Unix(0, 1), time.Unix(0, -1), time.Unix(-1, 0), time.Date(1969, 12, 1, 0, 0, 0, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)} {
-			label := k.epoch(at)
-			if into := at.Unix() - label.Unix(); label.After(at) || into < 0 || into >= int64(horizon/time.Second) || label.Unix()%int64(horizon/time.Second) != 0 || label.Location() != time.UTC {
-				t.Errorf("the generation of %s with a horizon of %s is %s", at, horizon, label)
-			}
-		}
-	}
-}
-
 func TestTheStrictestLimitIsNamed(t *testing.T) {
 	k := rulesFor(t, Limit{Meter: "slots", Name: "a", Units: 100}, Limit{Meter: "slots", Name: "b", Units: 60}, Limit{Meter: "other", Name: "c", Units: 1})
 	for name, c := range map[string]struct {

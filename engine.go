@@ -9,9 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultHorizon is how long operation ids are remembered unless Options say otherwise: longer than a queue keeps a message and than a state machine can be redriven, both 14 days on AWS.
-const DefaultHorizon = 15 * 24 * time.Hour
-
 // Lengths in bytes that names may have.
 const (
 	MaxSubject   = 1024
@@ -25,7 +22,7 @@ const maxTries = 24
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
 	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
-	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes. Zero: DefaultHorizon. Changed, it holds for what is charged from then on: for one new horizon after it was raised, ids older than the former one are not known; after it was lowered, ids may be forgotten up to one new horizon early, once
+	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes, in meters for which the catalog gives no time. Zero: see Catalog.WithMemory. Changed, it holds for what is charged once every engine has it; what was charged before is remembered as was promised then
 	LetThrough bool             // Preflight answers "allowed, unchecked" where the store fails. Deduct never does
 }
 
@@ -41,7 +38,7 @@ const (
 type Request struct {
 	Subject   string // who: non-empty UTF-8 of at most MaxSubject bytes
 	Meter     string // of what: non-empty UTF-8 of at most MaxMeter bytes, a meter of the catalog
-	Operation string // id of the piece of work, at most MaxOperation bytes of UTF-8, charged at most once. Preflight takes it if there is one already
+	Operation string // id of the piece of work, at most MaxOperation bytes of UTF-8, charged at most once. Preflight takes it if there is one already; Deduct needs it, unless the meter's Memory says otherwise
 	Cost      int64  // units, at least 0
 
 	Plan  string    // plan of a subject that has none stored. Empty: the catalog's default
@@ -78,13 +75,13 @@ func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	if opts.Horizon == 0 {
-		opts.Horizon = DefaultHorizon
+	if opts.Horizon != 0 {
+		var err error
+		if catalog, err = catalog.WithMemory(opts.Horizon, catalog.memory); err != nil {
+			return nil, err
+		}
 	}
-	if opts.Horizon < time.Minute || opts.Horizon%time.Minute != 0 {
-		return nil, invalid("horizon %s: want whole minutes, at least one", opts.Horizon)
-	}
-	return &Engine{store: store, rules: rules{catalog: catalog, horizon: opts.Horizon}, opts: opts}, nil
+	return &Engine{store: store, rules: rules{catalog: catalog}, opts: opts}, nil
 }
 
 // Preflight says whether r would be admitted now. It is a best-effort look before the work: it writes nothing, may see a state that is a little old, and binds nobody.
@@ -121,10 +118,18 @@ func (e *Engine) preflight(ctx context.Context, v View, q Query, r Request) (Dec
 //
 // An error means that nothing was decided. After ErrOutcomeUnknown the charge may have been made; after every other error it was not.
 func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
-	if err := e.validate(r, true); err != nil {
+	if err := e.validate(r, r.Operation != "" || e.rules.catalog.NeedsID(r.Meter)); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, e.guess(r), query(r), e.rules.deduct(r))
+	if r.Operation == "" {
+		r.Began = time.Time{} // no id could have been forgotten since
+	}
+	d, err := e.run(ctx, e.guess(r), query(r), e.rules.deduct(r))
+	var failure *Error
+	if r.Operation == "" && errors.As(err, &failure) && failure.Code == CodeOutcomeUnknown {
+		return d, Errorf(CodeOutcomeUnknown, failure.Err, "the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
+	}
+	return d, err
 }
 
 // Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
@@ -172,12 +177,13 @@ type RefundRequest struct {
 	Operation      string    // the charge
 	ID             string    // id of the refund, given back at most once. It must not be the id of anything else
 	Units          int64     // at least 0; 0 is all that is left of the charge
+	Began          time.Time // as in Request, of the charge: of one that is not known it tells ErrTooOld from ErrNotFound
 	Now            time.Time // as in Request
 }
 
 // Refund gives back units of a charge, once for each r.ID and never more than was charged. In a window that has closed it corrects the history and gives the present one nothing.
 func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
-	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, Now: r.Now}
+	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, Began: r.Began, Now: r.Now}
 	if err := cmp.Or(e.validate(of, true), checkText("id of the refund", r.ID, MaxOperation)); err != nil {
 		return Decision{}, err
 	}
@@ -254,6 +260,10 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 			break
 		}
 		unsure = unsure || v.Unsure && !answer.again
+		if unsure && answer.nameless != nil {
+			// No id would keep a second write from charging again.
+			return Decision{}, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
+		}
 		if done && !answer.again {
 			e.refile(ctx, *answer.change, v)
 			d, whole := e.rules.committed(answer, v)
@@ -291,7 +301,7 @@ const refiles = 3
 // refile files the ids of c, which is done, under the present generation, where they lie under one that is over by the store's time: the guess of a host whose clock lags does that, and they would be forgotten early by the lag.
 // If it fails the decision stands all the same.
 func (e *Engine) refile(ctx context.Context, c Change, v View) {
-	if !e.rules.epoch(v.Now).After(v.State.Epoch) {
+	if _, due := v.State.turn(v.Now, e.rules.remembered(c.Key.Meter)); !due {
 		return
 	}
 	for range refiles {
@@ -326,10 +336,11 @@ func (e *Engine) guess(r Request) *View {
 	if now.IsZero() {
 		now = e.opts.Clock()
 	}
-	if !r.Began.IsZero() && now.Sub(r.Began) > e.opts.Horizon/2 {
+	horizon := e.rules.remembered(r.Meter)
+	if !r.Began.IsZero() && now.Sub(r.Began) > horizon/2 {
 		return nil
 	}
-	s := State{Counters: map[string]Counter{}, Epoch: e.rules.epoch(now)}
+	s := State{Counters: map[string]Counter{}, Epoch: epoch(now, horizon)}
 	if r.Seen != cmp.Or(r.Plan, e.rules.catalog.fallback) {
 		s.Plan = r.Seen
 	}

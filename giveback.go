@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -244,6 +245,7 @@ func (r Record) lapsed(now time.Time) bool {
 // refund decides that units of a charge come back.
 func (k rules) refund(r RefundRequest) intent {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Now: r.Now}
+	began := Request{Meter: r.Meter, Operation: r.Operation, Began: r.Began}
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.ID]; ok {
 			if have.Kind != KindRefund || have.Of != r.Operation || r.Units != 0 && r.Units != have.Cost {
@@ -253,7 +255,7 @@ func (k rules) refund(r RefundRequest) intent {
 		}
 		charged, ok := v.Records[r.Operation]
 		if !ok {
-			return verdict{}, unknown(r.Operation, "refunded")
+			return verdict{}, cmp.Or[error](k.tooOld(v, began), unknown(r.Operation, "refunded"))
 		}
 		if charged.Kind != KindDeduct && charged.Kind != KindSettled {
 			return verdict{}, conflict("operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"time"
 )
 
 // standing is how one counter stands at the time of a view.
@@ -304,14 +303,4 @@ func grantsLeft(v View) (left int64) {
 		left += g.Units - g.Used
 	}
 	return left
-}
-
-// epoch returns the label of the generation of ids that is young at t. Labels are whole multiples of the horizon, so that a generation that is two behind is at least one horizon old.
-func (k rules) epoch(t time.Time) time.Time {
-	seconds := int64(k.horizon / time.Second)
-	into := t.Unix() % seconds
-	if into < 0 {
-		into += seconds
-	}
-	return time.Unix(t.Unix()-into, 0).UTC()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
@@ -52,13 +53,17 @@ type Catalog struct {
 	plans    map[string]Plan
 	prices   map[string]Prices
 	counters map[string][]Limit // by meter: each counter that some plan limits, sorted by name. Units mean nothing here
+	hard     map[[2]string]bool // by meter and name: the limits that some plan has as hard ones
+
+	horizon time.Duration     // of meters that memory gives none. Zero: as long as each needs it
+	memory  map[string]Memory // by meter
 }
 
 // NewCatalog checks plans and prices. fallback names the plan of a subject that has none stored and for which the caller names none; prices are by meter.
 // Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
 // Two plans that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
-	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}}
+	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}, hard: map[[2]string]bool{}}
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
@@ -81,6 +86,9 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 			}
 			if err := c.count(l); err != nil {
 				return nil, err
+			}
+			if l.Mode == Hard {
+				c.hard[[2]string{l.Meter, l.Name}] = true
 			}
 		}
 		c.plans[p.Name] = p.clone()
@@ -153,7 +161,11 @@ func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 			}
 		}
 	}
-	return NewCatalog(c.fallback, plans, c.prices)
+	with, err := NewCatalog(c.fallback, plans, c.prices)
+	if err != nil {
+		return nil, err
+	}
+	return with.WithMemory(c.horizon, c.memory)
 }
 
 // plan is a plan as it holds for one subject.

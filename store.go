@@ -97,6 +97,13 @@ type Step struct {
 	Past []Total
 }
 
+// Repeatable reports whether c, applied twice by mistake, changes something only once, since its guard does not hold
+// the second time: it changes what is remembered of an id, or opens a window. Another must be sent once, and not
+// again while its outcome is unknown.
+func (c Change) Repeatable() bool {
+	return len(c.Records) > 0 || slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.From.same(s.To) })
+}
+
 // IDs returns the ids of which c changes what is remembered.
 func (c Change) IDs() []string {
 	ids := make([]string, len(c.Records))

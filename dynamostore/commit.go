@@ -42,6 +42,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			seen.formatted, seen.turned = true, nil
 		}
 		e := s.opts.build(c, seen)
+		e.once = !c.Repeatable()
 		attrs, got, err := s.update(ctx, c.Key.Subject, e)
 		got.unsure = got.unsure || unsure // an attempt of an earlier form may come yet
 		unsure = got.unsure
@@ -75,6 +76,9 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if !c.Holds(v) {
 			v.Unsure = unsure
 			return v, false, nil
+		}
+		if e.once && unsure {
+			return headroom.View{}, false, unknown(nil)
 		}
 	}
 	return headroom.View{}, false, answer{unsure: unsure}.doubtful(headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))

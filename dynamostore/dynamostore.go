@@ -163,7 +163,11 @@ func (s *Store) get(ctx context.Context, key headroom.Key, consistent bool) (ite
 // update writes one item. If the condition fails, it returns a *types.ConditionalCheckFailedException as it came.
 func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, answer, error) {
 	var out *dynamodb.UpdateItemOutput
-	got, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+	access := writes
+	if e.once {
+		access = once
+	}
+	got, err := s.do(ctx, access, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		in := &dynamodb.UpdateItemInput{
 			TableName: &s.opts.Table, Key: s.key(subject), ReturnValues: types.ReturnValueAllNew,
 		}

@@ -17,6 +17,7 @@ type expression struct {
 	names                           map[string]string // by alias
 	aliases                         map[string]string // by name
 	values                          map[string]types.AttributeValue
+	once                            bool // it is not sent again while an attempt before may yet take effect
 }
 
 // name returns the alias of an attribute path: the top-level name, then keys of nested maps.

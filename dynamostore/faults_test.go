@@ -561,3 +561,57 @@ func TestAnEngineThatSendsNoItem(t *testing.T) {
 		}
 	})
 }
+
+// TestAChargeWithoutAnIDIsNeverMadeTwice: whatever request of it is applied or lost, and however often the SDK sends
+// again, a charge without an operation id is made once at most, and not at all only if the answer says so.
+func TestAChargeWithoutAnIDIsNeverMadeTwice(t *testing.T) {
+	for name, fault := range map[string]func(x *exchange) (*http.Response, error){"applied": (*exchange).lose, "dropped": (*exchange).drop} {
+		t.Run(name, func(t *testing.T) {
+			fromEach(t, nil, func(r *rig, begin func() string, used int64) {
+				catalog, err := headroom.Lumcast().WithMemory(0, map[string]headroom.Memory{"slots": {None: true}})
+				if err != nil {
+					r.Fatal(err)
+				}
+				unknown := 0
+				for nth := 1; ; nth++ {
+					subject := begin()
+					nameless, err := headroom.New(r.store, catalog, headroom.Options{Clock: func() time.Time { return *r.clock }})
+					if err != nil {
+						r.Fatal(err)
+					}
+					var op string
+					var late *exchange
+					r.wire.reset(func(x *exchange) (*http.Response, error) {
+						if x.n != nth {
+							return x.pass()
+						}
+						op, late = x.op, x
+						return fault(x)
+					})
+					d, err := nameless.Deduct(r.Context(), headroom.Request{Subject: subject, Meter: "slots", Cost: 5})
+					if op == "" {
+						if unknown == 0 {
+							r.Error("no write was in doubt")
+						}
+						return
+					}
+					if name == "dropped" && op == "UpdateItem" {
+						// It was only late.
+						if late, err := late.pass(); err == nil {
+							late.Body.Close()
+						}
+					}
+					r.wire.reset(nil)
+					switch got := r.used(subject); {
+					case err == nil && (!d.Allowed || !d.Unremembered || got != used):
+						r.Errorf("%s %d: %+v, then %d used: want %d", op, nth, d, got, used)
+					case err != nil && (!errors.Is(err, headroom.ErrOutcomeUnknown) || op != "UpdateItem" || got != used && got != used-5):
+						r.Errorf("%s %d: %v, then %d used: want at most %d", op, nth, err, got, used)
+					case err != nil:
+						unknown++
+					}
+				}
+			})
+		})
+	}
+}

@@ -174,7 +174,7 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 			expires = t
 		}
 	}
-	expires = expires.Add(2*c.Horizon + passedSlack)
+	expires = expires.Add(2*it.state.Horizon(c.Horizon) + passedSlack)
 
 	var e expression
 	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,11 +20,12 @@ import (
 )
 
 // access says whether a request can change anything.
-type access bool
+type access byte
 
 const (
-	reads  access = false
-	writes access = true
+	reads  access = iota
+	writes        // may be sent again
+	once          // may not, while an attempt before may yet take effect
 )
 
 // conflictTries bounds how often a write is sent again that met a transaction of the application's own on the item. With the waits between they take about two seconds.
@@ -49,19 +51,19 @@ func unknown(err error) error {
 
 // do makes one call, tells the time of the engine's answer, and turns a failure into a headroom.Error; a failed condition passes as it is.
 func (s *Store) do(ctx context.Context, a access, call func(context.Context, func(*dynamodb.Options)) error) (answer, error) {
-	var w witness
+	w := witness{once: a == once}
 	for try := 0; ; try++ {
 		err := call(ctx, w.attach)
 		var failed *types.ConditionalCheckFailedException
 		if err == nil || errors.As(err, &failed) {
 			if w.now.IsZero() {
-				w.unsure = w.unsure || err == nil && a == writes
+				w.unsure = w.unsure || err == nil && a != reads
 				return w.answer, w.doubtful(headroom.Errorf(headroom.CodeUnavailable, nil, "the engine's answer carries no Date, and Headroom goes by it rather than by the clocks of hosts: something between strips it"))
 			}
 			return w.answer, err
 		}
 		// The SDK sends neither of these again, since a transaction as a whole would not succeed; a plain write does.
-		if !conflict(err) || try == conflictTries-1 || !sleep(ctx, rand.N(5*time.Millisecond<<min(try, 6))) {
+		if !conflict(err) || w.final() || try == conflictTries-1 || !sleep(ctx, rand.N(5*time.Millisecond<<min(try, 6))) {
 			return w.answer, s.failure(a, err, w.unsure)
 		}
 	}
@@ -87,9 +89,25 @@ func sleep(ctx context.Context, d time.Duration) bool {
 type witness struct {
 	answer
 	sent bool // the present attempt has come as far as the connection
+	once bool // no attempt is made while one before may yet take effect
+}
+
+func (w *witness) final() bool { return w.once && w.unsure }
+
+// cautious retries as the SDK's settings say, but for what may have taken effect.
+type cautious struct {
+	aws.Retryer
+	w *witness
+}
+
+func (c cautious) IsErrorRetryable(err error) bool {
+	return !c.w.final() && c.Retryer.IsErrorRetryable(err)
 }
 
 func (w *witness) attach(o *dynamodb.Options) {
+	if w.once {
+		o.Retryer = cautious{o.Retryer, w}
+	}
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		// Behind the SDK's retries, so that each attempt passes; and once more where all that can fail without a connection is done.
 		if err := stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HeadroomAttempt", w.attempt), "Retry", middleware.After); err != nil {
@@ -132,7 +150,7 @@ func (s *Store) failure(a access, err error, unsure bool) error {
 	if own := (*headroom.Error)(nil); errors.As(err, &own) {
 		return own
 	}
-	if a == writes && unsure {
+	if a != reads && unsure {
 		return unknown(err)
 	}
 	if conflict(err) {

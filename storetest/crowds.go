@@ -28,6 +28,7 @@ var crowds = []rule{
 	{"case 21 a clock is a year ahead for single readings", readingsAhead},
 	{"12 the plan changes while many write", planChanges},
 	{"15 many subjects at once", manySubjects},
+	{"1 charges without an id, many at once", manyWithoutID},
 }
 
 // together runs f(0) to f(n-1) at the same time, at most 64 at once.
@@ -103,6 +104,27 @@ func (y *tally) expect(a account, admitted, refused, again int) {
 	if y.admitted != admitted || y.recorded != 0 || y.refused != refused || y.again != again {
 		a.w.Errorf("%d admitted, %d recorded, %d refused, %d replays: want %d, 0, %d, %d", y.admitted, y.recorded, y.refused, y.again, admitted, refused, again)
 	}
+}
+
+func manyWithoutID(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200).nameless(headroom.Options{})
+	turn := w.turning()
+	var y tally
+	together(120, func(int) {
+		turn()
+		y.spend(a, "", 3)
+	})
+	if last, next := y.units[headroom.ISOWeek(base).Key], y.units[headroom.ISOWeek(monday).Key]; last > 200 || next > 200 {
+		t.Errorf("%d units in one week and %d in the next, of 200", last, next)
+	}
+	a.uses(y.units[headroom.ISOWeek(monday).Key], total(base, y.units[headroom.ISOWeek(base).Key]))
+	// Nobody is refused while units are there, and the last unit goes to one.
+	one := w.account(20).nameless(headroom.Options{})
+	var last tally
+	together(30, func(int) { last.spend(one, "", 1) })
+	last.expect(one, 20, 10, 0)
+	one.uses(20)
 }
 
 func lastUnit(t *testing.T, h Harness) {

@@ -114,6 +114,9 @@ func (p *play) catalog() *headroom.Catalog {
 		plans = append(plans, plan)
 	}
 	c, err := headroom.NewCatalog("free", plans, nil)
+	if err == nil {
+		c, err = c.WithMemory(0, map[string]headroom.Memory{"tokens": {None: true}})
+	}
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -291,6 +294,9 @@ func (p *play) request() headroom.Request {
 func (p *play) deduct() {
 	p.tick()
 	r := p.request()
+	if r.Meter == "tokens" && odds(p, "no id at all", 2) {
+		r.Operation = ""
+	}
 	if p.prepare(r.Subject, &r) {
 		p.deducts(r)
 	}

@@ -32,10 +32,17 @@ var once = []rule{
 
 func id(i int64) string { return fmt.Sprintf("operation-%d", i) }
 
-// epoch is the start of the generation of ids that is young at t.
+// epoch is the start of the generation of ids that is young at t. Its seconds tell the horizon: a horizon of 15 days has
+// none, one of an hour a second, and each second more tells a quarter more, of which whole minutes count.
 func epoch(t time.Time, horizon time.Duration) time.Time {
-	seconds := int64(horizon / time.Second)
-	return time.Unix(t.Unix()/seconds*seconds, 0).UTC()
+	seconds, told := int64(horizon/time.Second), int64(0)
+	if horizon != 15*day {
+		told = 1
+		for minutes := int64(60); minutes*60 < seconds; minutes += minutes / 4 {
+			told++
+		}
+	}
+	return time.Unix((t.Unix()-told)/seconds*seconds+told, 0).UTC()
 }
 
 func repeatIsReplay(t *testing.T, h Harness) {

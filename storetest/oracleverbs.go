@@ -42,6 +42,9 @@ func (c *call) known() *work { return c.book.ids[c.r.Operation] }
 // One that the stored state bears out as the host guessed it is charged by the guess, in the windows that are stored. What is different is found out, and decided by the store's time.
 func (c *call) deduct(guess time.Time) answer {
 	w := c.known()
+	if c.r.Operation == "" && !c.dry {
+		c.r.Began = time.Time{}
+	}
 	switch {
 	case w == nil && !guess.Equal(c.now) && c.guessed(guess):
 		w = &work{kind: headroom.KindDeduct, cost: c.r.Cost}
@@ -179,7 +182,7 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	c.remember(c.r.Operation, w)
 	all = c.storedStands(c.book, c.plan, c.key.Meter, c.now)
 	d := w.shows(show(why, true), all, w.kind == headroom.KindHold)
-	d.Crossed = c.notices(w, all, why)
+	d.Crossed, d.Unremembered = c.notices(w, all, why), c.r.Operation == ""
 	return answer{Decision: d}
 }
 
@@ -239,6 +242,9 @@ func (b *book) recall(now time.Time, horizon time.Duration) {
 }
 
 func (c *call) remember(id string, w *work) {
+	if id == "" {
+		return // its meter permits that, and then nobody knows it again
+	}
 	c.book.ids[id] = w
 	delete(c.book.aside, id)
 	if w.label = c.book.young; w.kind == headroom.KindHold {

@@ -169,6 +169,9 @@ func text(d headroom.Decision) string {
 		replay = "replay, "
 	}
 	s := fmt.Sprintf("%s (%s%s) %d on plan %q: %d used and %d held of %d by %q, %d left, in %s", verb, replay, d.Reason, d.Cost, d.Plan, d.Used, d.Held, d.Limit, d.LimitName, d.Remaining, span(d.Window))
+	if d.Unremembered {
+		s += ", not remembered"
+	}
 	if d.Granted != 0 {
 		s += fmt.Sprintf(", %d granted", d.Granted)
 	}

@@ -1,0 +1,283 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// horizons holds how long ids live: rule 5 with horizons of meters, and with horizons that change.
+var horizons = []rule{
+	{"case 54 ids live as long as the window they were charged in", asLongAsTheWindow},
+	{"case 55 the longest horizon is bounded and nothing is charged again in it", longestHorizon},
+	{"5 the horizon is a meter's own", horizonOfAMeter},
+	{"5 ids live as long as was promised when the horizon is raised", horizonRaisedLive},
+	{"5 ids live as long as was promised when the horizon is lowered", horizonLoweredLive},
+	{"5 a refund of what began before the horizon is too old", refundTooOld},
+	{"5 a charge without an id, where the meter permits that", withoutID},
+	{"5 a charge without an id that may have been made is not sent again", lostWithoutID},
+}
+
+// billed is a catalog with a limit of so many units in each of the windows, of meters of the same names.
+func (w *world) billed(units int64, windows ...string) *headroom.Catalog {
+	w.Helper()
+	plan := headroom.Plan{Name: "free"}
+	for _, name := range windows {
+		plan.Limits = append(plan.Limits, headroom.Limit{Meter: name, Name: name, Units: units, Period: period(w.T, name)})
+	}
+	c, err := headroom.NewCatalog("free", []headroom.Plan{plan}, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+// spend charges units to a meter and expects what is used after it, and whether that was a repeat.
+func (a account) spend(meter, id string, cost, used int64, replay bool) {
+	a.w.Helper()
+	d, err := a.engine.Deduct(a.w.Context(), headroom.Request{Subject: a.subject, Meter: meter, Operation: id, Cost: cost})
+	if err != nil || !d.Allowed || d.Replay != replay || d.Used != used {
+		a.w.Fatalf("deduct %q of %s at %s: %s, %v: want %d used, replay %t", id, meter, a.w.now(), text(d), err, used, replay)
+	}
+}
+
+// busy charges n ids of a unit each, at equal distances from now until end.
+func (a account) busy(meter string, n int, end time.Time) {
+	a.w.Helper()
+	from := a.w.now()
+	for i := range n {
+		a.w.set(from.Add(end.Sub(from) / time.Duration(n) * time.Duration(i)).Truncate(time.Second))
+		r := headroom.Request{Subject: a.subject, Meter: meter, Operation: fmt.Sprint(a.w.now().Unix()), Cost: 1}
+		if _, err := a.engine.Deduct(a.w.Context(), r); err != nil {
+			a.w.Fatal(err)
+		}
+	}
+	a.w.set(end)
+}
+
+func asLongAsTheWindow(t *testing.T, h Harness) {
+	for _, busy := range []bool{false, true} {
+		w := newWorld(t, h)
+		first := time.Date(2031, time.July, 1, 0, 0, 0, 0, time.UTC)
+		w.set(first)
+		a := w.accountOn(w.billed(1000, "month"), 1000)
+		a.spend("month", "job", 30, 30, false)
+		a.spend("month", "other", 20, 50, false)
+		used := int64(50)
+		if busy {
+			a.busy("month", 60, first.AddDate(0, 0, 30))
+			used += 60
+		}
+		w.set(time.Date(2031, time.July, 31, 23, 59, 59, 0, time.UTC))
+		a.spend("month", "job", 30, used, true)
+		d, err := a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: "month", Operation: "other", ID: "refund", Began: first})
+		if err != nil || d.Used != used-20 || d.Reason != headroom.ReasonRefunded {
+			t.Fatalf("refund on the last day of the month: %s, %v", text(d), err)
+		}
+		a.spend("month", "job", 30, used-20, true)
+	}
+}
+
+func longestHorizon(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(1 << 40)
+	for _, forever := range []time.Duration{headroom.MaxHorizon + time.Minute, 150 * 365 * day, time.Duration(1<<63 - 1).Truncate(time.Minute)} {
+		if _, err := headroom.New(w.store, a.catalog, headroom.Options{Horizon: forever}); err == nil {
+			t.Errorf("a horizon of %s is taken", forever)
+		}
+	}
+	a = a.on(a.catalog, headroom.Options{Horizon: headroom.MaxHorizon})
+	a.busy(meter, 60, base.Add(time.Hour))
+	first := fmt.Sprint(base.Unix())
+	for _, later := range []time.Duration{time.Hour, 400 * day, headroom.MaxHorizon} {
+		w.set(base.Add(later))
+		used := a.limits()[0].Used
+		a.spend(meter, first, 1, used, true)
+		a.spend(meter, fmt.Sprint("new ", later), 1, used+1, false)
+		a.spend(meter, first, 1, used+1, true)
+	}
+}
+
+func horizonOfAMeter(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	first := time.Date(2032, time.January, 1, 0, 0, 0, 0, time.UTC)
+	w.set(first)
+	a := w.accountOn(w.billed(1000, "year", "week"), 1000)
+	a.spend("year", "job", 30, 30, false)
+	a.spend("week", "job", 30, 30, false)
+	for i := range 24 { // all year long
+		w.set(first.Add(time.Duration(i+1) * 15 * day))
+		a.spend("year", id(int64(i)), 1, int64(31+i), false)
+		a.spend("week", id(int64(i)), 1, 1, false)
+	}
+	w.set(time.Date(2032, time.December, 31, 23, 59, 59, 0, time.UTC))
+	a.spend("year", "job", 30, 54, true)
+	a.spend("week", "job", 30, 30, false) // of the week nothing is remembered for so long
+}
+
+// horizonsOfUpgrades are from and to which a horizon is changed: what a limit of a month brings, multiples of one another, and any.
+var horizonsOfUpgrades = [][2]time.Duration{{15 * day, 32 * day}, {15 * day, 60 * day}, {36 * time.Hour, 15 * day}, {7 * day, 9 * day}}
+
+func horizonRaisedLive(t *testing.T, h Harness) {
+	for _, c := range horizonsOfUpgrades {
+		changedLive(t, h, c[0], c[1])
+	}
+}
+
+func horizonLoweredLive(t *testing.T, h Harness) {
+	for _, c := range horizonsOfUpgrades {
+		changedLive(t, h, c[1], c[0])
+	}
+}
+
+// changedLive changes a horizon at times all over a generation, while a subject is busy. What was charged right before lives as long
+// as it was promised then, what is charged right after as long as is promised now, and labels never go back.
+func changedLive(t *testing.T, h Harness, from, to time.Duration) {
+	for part := range 5 {
+		w := newWorld(t, h)
+		begin := epoch(base, from)
+		w.set(begin.Add(-from))
+		a := w.account(1<<40).on(w.catalog(1<<40), headroom.Options{Horizon: from})
+		change := begin.Add(from/5*time.Duration(part) + time.Hour).Truncate(time.Second)
+		a.busy(meter, 20, begin)
+		a.spend(meter, "early", 1, a.limits()[0].Used+1, false)
+		a.busy(meter, 5, change.Add(-time.Second))
+		a.spend(meter, "before", 1, a.limits()[0].Used+1, false)
+		w.set(change)
+		a = a.on(a.catalog, headroom.Options{Horizon: to})
+		a.spend(meter, "after", 1, a.limits()[0].Used+1, false)
+		due := map[string]time.Time{"early": begin.Add(from), "before": change.Add(from - time.Second), "after": change.Add(to)}
+		var label time.Time
+		for i, end := 0, change.Add(2*max(from, to)); w.now().Before(end); i++ {
+			w.set(w.now().Add(min(from, to) / 6).Truncate(time.Second))
+			for name, until := range due {
+				if !w.now().After(until) {
+					a.spend(meter, name, 1, a.limits()[0].Used, true)
+				}
+			}
+			a.spend(meter, id(int64(i)), 1, a.limits()[0].Used+1, false)
+			v, err := w.store.Load(t.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: meter}})
+			if err != nil || v.State.Epoch.Before(label) || v.State.Epoch.Before(v.State.EpochBefore) || v.State.Epoch.After(w.now()) {
+				t.Fatalf("from %s to %s: generations of %s and %s at %s, %v", from, to, v.State.Epoch, v.State.EpochBefore, w.now(), err)
+			}
+			label = v.State.Epoch
+		}
+	}
+}
+
+func refundTooOld(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("known", 10, 10)
+	refund := func(operation, id string, began time.Time) (headroom.Decision, error) {
+		return a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Began: began})
+	}
+	for began, target := range map[time.Time]*headroom.Error{
+		{}: headroom.ErrNotFound, base.Add(-horizon): headroom.ErrNotFound, base.Add(-horizon - time.Second): headroom.ErrTooOld, base.Add(-year): headroom.ErrTooOld,
+	} {
+		d, err := refund("x", "refund of x", began)
+		a.failed("refund", headroom.Request{Operation: "x"}, d, err, target)
+	}
+	// What is remembered is refunded, however old it is.
+	if d, err := refund("known", "refund", base.Add(-year)); err != nil || d.Used != 0 {
+		t.Errorf("refund of what is known: %s, %v", text(d), err)
+	}
+	a.uses(0)
+}
+
+// nameless is an account whose meter permits charges without an id.
+func (a account) nameless(o headroom.Options) account {
+	a.w.Helper()
+	c, err := a.catalog.WithMemory(0, map[string]headroom.Memory{a.meter: {None: true}})
+	if err != nil {
+		a.w.Fatal(err)
+	}
+	return a.on(c, o)
+}
+
+func withoutID(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	strict := w.account(200)
+	a := strict.nameless(headroom.Options{})
+	deduct := func(cost int64, reason headroom.Reason, used int64, mods ...mod) {
+		t.Helper()
+		r := a.request("", cost, mods...)
+		d, err := a.engine.Deduct(t.Context(), r)
+		want := a.want(r, reason, used)
+		want.Unremembered = want.Allowed
+		a.check("deduct", r, d, want, err)
+	}
+	strict.fail("", 30, headroom.ErrInvalid)
+	deduct(30, headroom.ReasonAdmitted, 30)
+	deduct(30, headroom.ReasonAdmitted, 60) // no repeat
+	deduct(0, headroom.ReasonAdmitted, 60)
+	deduct(150, headroom.ReasonOverLimit, 60)
+	deduct(10, headroom.ReasonAdmitted, 70, began(base.Add(-year))) // nothing could have been forgotten
+	strict.fail("", 30, headroom.ErrInvalid)
+	// With an id everything is as ever.
+	a.admit("job", 10, 80)
+	a.replay("job", 10, 80)
+	strict.replay("job", 10, 80)
+	a.fail("job", 11, headroom.ErrConflict)
+	a.fail("old", 1, headroom.ErrTooOld, began(base.Add(-year)))
+	for _, id := range []string{"", "job"} {
+		d, err := a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: id, ID: "refund " + id})
+		if (err == nil) != (id == "job") {
+			t.Errorf("refund of %q: %s, %v", id, text(d), err)
+		}
+	}
+	a.uses(70)
+	for _, verb := range []verb{hold, settle, release, extend} {
+		a.fails(verb, "", 1, headroom.ErrInvalid)
+	}
+	d, err := a.engine.DeductWithin(t.Context(), "org", a.request("", 1))
+	a.failed("deduct within", a.request("", 1), d.User, err, headroom.ErrInvalid)
+	deduct(200, headroom.ReasonRecorded, 270, record)
+	// It opens windows, and lets ids age.
+	w.set(monday)
+	deduct(5, headroom.ReasonAdmitted, 5)
+	a.uses(5, total(base, 270))
+	for i := range time.Duration(2) {
+		w.set(base.Add((3 + i) * horizon))
+		deduct(5, headroom.ReasonAdmitted, 5)
+		deduct(5, headroom.ReasonAdmitted, 10)
+	}
+	a.admit("job", 20, 30)
+}
+
+// lossy is a store whose commits get lost on their way, so that nobody knows whether they take effect.
+type lossy struct {
+	headroom.Store
+	sent int
+}
+
+func (l *lossy) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+	l.sent++
+	v, err := l.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
+	v.Unsure = true
+	return v, false, err
+}
+
+func lostWithoutID(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	a.admit("job", 10, 10)
+	lost := &lossy{Store: w.store}
+	b := a
+	b.w = &world{T: w.T, h: w.h, store: lost}
+	b.w.set(base)
+	b = b.nameless(headroom.Options{})
+	d, err := b.engine.Deduct(t.Context(), b.request("", 30))
+	b.failed("deduct", b.request("", 30), d, err, headroom.ErrOutcomeUnknown)
+	if lost.sent != 1 {
+		t.Errorf("a charge without an id was sent %d times, though the first may yet take effect", lost.sent)
+	}
+	if strings.Contains(err.Error(), "repeat the same") {
+		t.Errorf("%q: there is no id to repeat", err)
+	}
+	a.uses(10)
+}
