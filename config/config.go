@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -29,6 +30,8 @@ type Config struct {
 type DynamoDB struct {
 	Meter string // the meter that lies in the attributes Window and Count
 	Limit string // the limit of that meter that lies there
+
+	Format int // the layout that items are written in, see dynamostore.Options, which says which there are. 0: the newest
 
 	// Names of attributes.
 	Subject string // the partition key
@@ -238,6 +241,14 @@ func (r *reading) dynamodb(n ast.Node) error {
 	return r.keys(n, map[string]func(ast.Node) error{
 		"meter": r.name(&c.Meter),
 		"limit": r.name(&c.Limit),
+		"format": func(n ast.Node) error {
+			format, err := r.amount(n, 1)
+			if format > math.MaxInt32 {
+				return r.fault(n, "%d is no format", format)
+			}
+			c.Format = int(format)
+			return err
+		},
 		"attributes": func(n ast.Node) error {
 			return r.keys(n, map[string]func(ast.Node) error{
 				"subject": r.name(&c.Subject),

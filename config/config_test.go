@@ -40,6 +40,7 @@ prices:
 dynamodb:
   meter: slots
   limit: week
+  format: 1
   attributes: {subject: pk, window: w, count: c, plan: tier, prefix: q}
 `
 
@@ -51,7 +52,7 @@ func TestWholeFile(t *testing.T) {
 	if c.Horizon != 30*24*time.Hour {
 		t.Errorf("horizon %s, want 720h", c.Horizon)
 	}
-	if want := (config.DynamoDB{Meter: "slots", Limit: "week", Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "q"}); c.DynamoDB != want {
+	if want := (config.DynamoDB{Meter: "slots", Limit: "week", Format: 1, Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "q"}); c.DynamoDB != want {
 		t.Errorf("dynamodb %+v, want %+v", c.DynamoDB, want)
 	}
 	plans := c.Catalog.Plans()
@@ -130,6 +131,8 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		"horizon: 15\n":                                               `1:10: "15": want whole minutes, at least one: 15d, 360h or 90m`,
 		"horizon: 30s\n":                                              `1:10: "30s": want whole minutes, at least one: 15d, 360h or 90m`,
 		"horizon: 999999999d\n":                                       `1:10: "999999999d": want whole minutes, at least one: 15d, 360h or 90m`,
+		"dynamodb:\n  format: 0\n":                                    "2:11: 0: want at least 1",
+		"dynamodb:\n  format: 3000000000\n":                           "2:11: 3000000000 is no format",
 		"dynamodb:\n  attributes: {table: x}\n":                       `2:16: unknown key "table": want count, plan, prefix, subject, window`,
 		"horizon: &h 15d\n":                                           "1:10: want a text, not an anchor, an alias or a tag: write the value out",
 		"horizon: 15d\n---\nhorizon: 16d\n":                           "3:1: a second document: want one",
@@ -231,9 +234,13 @@ func written(t *testing.T, c *config.Config) []byte {
 	for name, value := range map[string]string{"subject": c.DynamoDB.Subject, "window": c.DynamoDB.Window, "count": c.DynamoDB.Count, "plan": c.DynamoDB.Plan, "prefix": c.DynamoDB.Prefix} {
 		names[name] = value
 	}
+	dynamodb := object{"meter": c.DynamoDB.Meter, "limit": c.DynamoDB.Limit, "attributes": names}
+	if c.DynamoDB.Format != 0 {
+		dynamodb["format"] = c.DynamoDB.Format
+	}
 	text, err := json.Marshal(object{
 		"default_plan": c.Catalog.Default(), "plans": plans, "prices": prices, "horizon": fmt.Sprintf("%dm", int64(c.Horizon/time.Minute)),
-		"dynamodb": object{"meter": c.DynamoDB.Meter, "limit": c.DynamoDB.Limit, "attributes": names},
+		"dynamodb": dynamodb,
 	})
 	if err != nil {
 		t.Fatal(err)

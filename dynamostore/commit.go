@@ -18,7 +18,10 @@ const formTries = 12
 // Commit implements headroom.Store. It writes blindly, for an item in its usual form: formatted, no ids in the ledger unless it is remembered that there are.
 // What else is true the failed condition tells, and the write is built again for the item as it is.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	seen := item{key: c.Key, formatted: !c.Epoch.IsZero()}
+	seen := item{key: c.Key}
+	if !c.Epoch.IsZero() {
+		seen.formatted, seen.format = true, s.opts.newItems()
+	}
 	if g, ok := s.moved.recall(c.Key, c.Epoch); ok {
 		seen.under(g)
 		if err := s.lookUp(ctx, &seen, c.IDs(), true); err != nil {
@@ -39,7 +42,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			if !seen.formatted {
 				c.Epoch, c.Rotate = c.Rotate, time.Time{}
 			}
-			seen.formatted, seen.turned = true, nil
+			seen.formatted, seen.format, seen.turned = true, s.opts.writes(seen), nil
 		}
 		e := s.opts.build(c, seen)
 		e.once = !c.Repeatable()
@@ -148,8 +151,8 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	default:
 		e.equal(plan, str(c.Plan))
 	}
+	o.buildFormat(&e, c.Key.Meter, seen)
 	if seen.formatted {
-		e.equal(field("Format"), num(format))
 		e.equal(field("Epoch"), num(c.Epoch.Unix()))
 		e.equal(field("Gen"), num(seen.gen))
 		if seen.gen != 0 {
@@ -160,9 +163,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		e.isMap(field("OpsBefore"))
 		e.isMap(field("Holds"))
 	} else {
-		e.absent(field("Format"))
 		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
-		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
 	}
@@ -189,9 +190,22 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		o.buildStep(&e, meter, step, seen)
 	}
 	if e.empty() {
-		e.set(field("Format"), num(format)) // an update of nothing is an error
+		e.set(field("Format"), num(seen.format)) // an update of nothing is an error
 	}
 	return &e
+}
+
+// buildFormat guards that an item has the form that it was seen in, and brings an older one to the format of the write.
+func (o Options) buildFormat(e *expression, meter string, seen item) {
+	at := e.name(o.field(meter, "Format"))
+	if seen.formatted {
+		e.equal(at, num(seen.format))
+	} else {
+		e.absent(at)
+	}
+	if writes := o.writes(seen); writes != seen.format {
+		e.set(at, num(writes))
+	}
 }
 
 // whole are maps of the item that a change writes as a whole, because a map and its child cannot be set in one expression; nil where it writes children only.
@@ -438,12 +452,9 @@ func (s *Store) adopt(ctx context.Context, c headroom.Change, seen item) error {
 	var e expression
 	meter := c.Key.Meter
 	field := func(name string) string { return e.name(s.opts.field(meter, name)) }
-	if seen.formatted {
-		e.equal(field("Format"), num(format))
-	} else {
-		e.absent(field("Format"))
+	s.opts.buildFormat(&e, meter, seen)
+	if !seen.formatted {
 		e.absent(field("Ops"))
-		e.set(field("Format"), num(format))
 		e.set(field("Gen"), num(0))
 		e.set(field("Epoch"), num(c.Rotate.Unix()))
 		for _, name := range []string{"Ops", "OpsBefore", "Holds", "Grants"} {

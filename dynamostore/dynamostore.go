@@ -31,6 +31,10 @@ type Options struct {
 	Meter  string // the meter that lies in the attributes Names.Window and Names.Count. Empty: "slots"
 	Limit  string // the limit of that meter that lies there. Empty: "week"
 
+	// Format is the layout that items are written in: 1 as the first release did, 2 the newest. Zero: the newest.
+	// An item that has a newer one keeps it. To change over without a pause, let every process read the newer format first, with 1 here; then let each write it.
+	Format int
+
 	Region   string // for Open. Empty: as the SDK's configuration says
 	Endpoint string // for Open. Empty: AWS
 
@@ -90,6 +94,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 func New(client *dynamodb.Client, opts Options) (*Store, error) {
 	if opts.Table == "" {
 		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a DynamoDB store needs the name of its table")
+	}
+	if opts.Format < 0 || opts.Format > NewestFormat {
+		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "format %d of items: want 1 to %d", opts.Format, NewestFormat)
 	}
 	opts.Ledger = cmp.Or(opts.Ledger, opts.Table+"-ledger")
 	opts.Meter = cmp.Or(opts.Meter, "slots")

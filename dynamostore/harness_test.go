@@ -207,6 +207,7 @@ type rigging struct {
 }
 
 func named(n dynamostore.Names) setting { return func(r *rigging) { r.store.Names = n } }
+func inFormat(f int) setting            { return func(r *rigging) { r.store.Format = f } }
 func horizon(h time.Duration) setting   { return func(r *rigging) { r.engine.Horizon = h } }
 func under(c *headroom.Catalog) setting { return func(r *rigging) { r.catalog = c } }
 func sending(attempts int) setting      { return func(r *rigging) { r.attempts = attempts } }
@@ -245,7 +246,7 @@ func newRig(t *testing.T, name string, settings ...setting) *rig {
 func (r *rig) another(settings ...setting) *rig {
 	r.Helper()
 	shared := func(o *rigging) { o.store, o.clock = r.opts, r.clock }
-	return newRig(r.T, r.name, append(settings, shared)...)
+	return newRig(r.T, r.name, append([]setting{shared}, settings...)...)
 }
 
 // at moves all clocks.

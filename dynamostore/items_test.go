@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lumcast/headroom"
@@ -300,7 +301,7 @@ func TestANewerFormatIsAnError(t *testing.T) {
 		r := newRig(t, engine)
 		r.admit("u", "job", 5, 5)
 		item := r.item("u")
-		item["quotaFormat"] = n(2)
+		item["quotaFormat"] = n(dynamostore.NewestFormat + 1)
 		r.put(item)
 		for _, deduct := range []func() (headroom.Decision, error){
 			func() (headroom.Decision, error) { return r.deduct("u", "job", 5) },
@@ -522,4 +523,34 @@ func TestAnAttributeOfTheApplicationsOwnInOurPlace(t *testing.T) {
 			t.Fatalf("changed to %v", after)
 		}
 	})
+}
+
+// TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt: no item is written for its format alone, and one of a newer format keeps it.
+func TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine, inFormat(1))
+		r.admit("u", "job", 5, 5)
+		r.has("u", "quotaFormat", n(1))
+		newer := r.another(inFormat(0))
+		r.admit("u", "older", 5, 10)
+		r.has("u", "quotaFormat", n(1))
+
+		newer.replay("u", "job", 5, 10)
+		newer.has("u", "quotaFormat", n(1))
+		newer.admit("u", "newer", 5, 15)
+		newer.has("u", "quotaFormat", n(dynamostore.NewestFormat))
+
+		r.replay("u", "newer", 5, 15)
+		r.admit("u", "older again", 5, 20)
+		r.has("u", "quotaFormat", n(dynamostore.NewestFormat))
+	})
+}
+
+// TestAFormatThatIsNotKnownIsNotWritten: it is refused before there is a store.
+func TestAFormatThatIsNotKnownIsNotWritten(t *testing.T) {
+	for _, format := range []int{-1, dynamostore.NewestFormat + 1} {
+		if _, err := dynamostore.New(dynamodb.New(dynamodb.Options{}), dynamostore.Options{Table: "t", Format: format}); !errors.Is(err, headroom.ErrInvalid) {
+			t.Errorf("format %d: %v", format, err)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
@@ -35,7 +36,12 @@ import (
 // Of these quotaEpochBefore is missing until the ids age for the first time, quotaSpilt until some move; without quotaFormat there are none but the first four.
 // Another limit of the meter has quotaSpan:NAME, quotaCount:NAME, quotaPast:NAME and quotaCarried:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
 // NAME holds no slash or colon, so that no two of these names fall together.
-const format = 1
+//
+// A program reads every format up to its newest. It writes an item in the newer of the item's own and Options.Format, and an older item becomes a newer one in the same write.
+const (
+	formatOne    = 1 // as the first release wrote it
+	NewestFormat = 2
+)
 
 var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried"}
 
@@ -45,6 +51,12 @@ const (
 	morePast    = "more"
 	staysMark   = " ~" // ends the text of a record that does not move to the ledger
 )
+
+// writes is the format in which an item is written next.
+func (o Options) writes(it item) int64 { return max(it.format, o.newItems()) }
+
+// newItems is the format of an item that nobody has written yet.
+func (o Options) newItems() int64 { return cmp.Or(int64(o.Format), NewestFormat) }
 
 // field returns the name of an attribute that a meter has once.
 func (o Options) field(meter, field string) string {
@@ -99,7 +111,8 @@ func parseSpan(s string) (headroom.Window, bool) {
 type item struct {
 	key         headroom.Key
 	state       headroom.State
-	formatted   bool              // Headroom has written this meter before
+	formatted   bool              // Headroom has written this meter before,
+	format      int64             // in this format; 0: in none
 	ops, before map[string]string // charges by idName
 	gen         int64
 	spilt       time.Time
@@ -125,10 +138,13 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.state.Counters = map[string]headroom.Counter{}
 	it.state.Plan = r.str(o.Names.Plan)
 	if f, ok := r.num(o.field(key.Meter, "Format")); ok {
-		if f != format {
-			return it, headroom.Errorf(headroom.CodeFormat, nil, "the item of %q has format %d, this program knows %d: a newer version of Headroom wrote it; update this one", key.Subject, f, format)
+		switch {
+		case f > NewestFormat:
+			return it, headroom.Errorf(headroom.CodeFormat, nil, "the item of %q has format %d, this program knows %d: a newer version of Headroom wrote it; update this one", key.Subject, f, NewestFormat)
+		case f < formatOne:
+			r.bad(o.field(key.Meter, "Format"), "is no format")
 		}
-		it.formatted = true
+		it.formatted, it.format = true, f
 	}
 	it.ops = r.charges(o.field(key.Meter, "Ops"))
 	it.before = r.charges(o.field(key.Meter, "OpsBefore"))

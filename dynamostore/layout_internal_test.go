@@ -60,7 +60,7 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 			w := headroom.ISOWeek(time.Date(2031, 5, 27, 0, 0, 0, 0, time.UTC))
 			all[n.span], all[n.count], all[n.past] = str(spanText(w)), num(int64(len(m))), &types.AttributeValueMemberM{}
 		}
-		all[o.field(m, "Format")], all[o.field(m, "Epoch")], all[o.field(m, "Gen")] = num(format), num(0), num(0)
+		all[o.field(m, "Format")], all[o.field(m, "Epoch")], all[o.field(m, "Gen")] = num(NewestFormat), num(0), num(0)
 		for _, f := range []string{"Ops", "OpsBefore", "Holds", "Grants"} {
 			all[o.field(m, f)] = &types.AttributeValueMemberM{}
 		}
@@ -223,7 +223,7 @@ func FuzzDecode(f *testing.F) {
 		r := &bytesReader{data}
 		attrs := map[string]types.AttributeValue{
 			"userId": str("u"), "quotaWeek": str(week.Key), "quotaCount": num(5), "quotaSpan": str(spanText(week)), "quotaPast": &types.AttributeValueMemberM{},
-			"quotaFormat": num(format), "quotaGen": num(0), "quotaEpoch": num(0), "quotaOps": &types.AttributeValueMemberM{}, "quotaOpsBefore": &types.AttributeValueMemberM{},
+			"quotaFormat": num(NewestFormat), "quotaGen": num(0), "quotaEpoch": num(0), "quotaOps": &types.AttributeValueMemberM{}, "quotaOpsBefore": &types.AttributeValueMemberM{},
 			"quotaHolds": &types.AttributeValueMemberM{}, "quotaGrants": &types.AttributeValueMemberM{},
 		}
 		names := []string{"plan", "quotaWeek", "quotaCount", "quotaSpan", "quotaPast", "quotaOps", "quotaOpsBefore", "quotaEpoch", "quotaEpochBefore", "quotaGen", "quotaSpilt", "quotaFormat", "quotaSpan:day", "quotaCount:day", "quotaPast:day", "quotaHolds", "quotaGrants", "quotaCarried", "quotaCarried:day"}

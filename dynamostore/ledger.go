@@ -177,7 +177,7 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	expires = expires.Add(2*it.state.Horizon(c.Horizon) + passedSlack)
 
 	var e expression
-	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(format))
+	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(it.format))
 	rows := s.opts.moveTotals(&e, it, expires, c)
 	if most := it.toMove(grown(c)) - len(rows); most > 0 {
 		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)

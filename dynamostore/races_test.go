@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/dynamostore"
 )
 
 // TestWhatHappensInBetweenIsNoticed: a deduction's write depends on what was true when it was decided. Before each of its requests in turn somebody else changes just that.
@@ -44,7 +45,7 @@ func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 		}, "", false, 0},
 		{"a newer program writes the item", func(r *rig) { r.admit("u", "before", 100, 100) }, func(o *rig) {
 			item := o.item("u")
-			item["quotaFormat"] = n(2)
+			item["quotaFormat"] = n(dynamostore.NewestFormat + 1)
 			o.put(item)
 		}, "", false, 0},
 	} {

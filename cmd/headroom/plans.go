@@ -45,7 +45,8 @@ These are the keys, with the values that hold where they are left out:
   dynamodb:
     meter: slots               # what the attributes window and count are about
     limit: week
-    attributes: {subject: userId, window: quotaWeek, count: quotaCount, plan: plan, prefix: quota}`,
+    attributes: {subject: userId, window: quotaWeek, count: quotaCount, plan: plan, prefix: quota}
+    format: 2                  # layout of items; 1 while the release before writes the same table`,
 		Example: `  headroom plans check headroom.yaml
   headroom plans check
   headroom plans check headroom.yaml --json`,

@@ -110,7 +110,7 @@ func (n storeName) options(cfg *config.Config, logger *slog.Logger) dynamostore.
 	c := cfg.DynamoDB
 	return dynamostore.Options{
 		Table: n.table, Ledger: n.ledger, Region: n.region, Endpoint: n.endpoint,
-		Meter: c.Meter, Limit: c.Limit, Logger: logger,
+		Meter: c.Meter, Limit: c.Limit, Format: c.Format, Logger: logger,
 		Names: dynamostore.Names{Subject: c.Subject, Window: c.Window, Count: c.Count, Plan: c.Plan, Prefix: c.Prefix},
 	}
 }
