@@ -169,7 +169,7 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	client := dynamodb.NewFromConfig(sdk)
 	c := cfg.DynamoDB
 	store, err := dynamostore.New(client, dynamostore.Options{
-		Table: s.Users, Ledger: s.Ledger, Meter: c.Meter, Limit: c.Limit, Logger: s.Options.Logger,
+		Table: s.Users, Ledger: s.Ledger, Meter: c.Meter, Limit: c.Limit, Format: c.Format, Logger: s.Options.Logger,
 		Names: dynamostore.Names{Subject: c.Subject, Window: c.Window, Count: c.Count, Plan: c.Plan, Prefix: c.Prefix},
 	})
 	if err != nil {
