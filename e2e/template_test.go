@@ -118,7 +118,8 @@ func TestNobodyMayMoreThanTheDocumentSays(t *testing.T) {
 	x := expand(t)
 	asked := []string{"states:DescribeExecution " + executions, "states:GetExecutionHistory " + executions, "sqs:SendMessage EventDeadLetters.Arn"}
 	want := map[string][]string{
-		"ConsumerRole":  onTables("states:StartExecution "+ourMachine, "sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn"),
+		"ConsumerRole": onTables("states:StartExecution "+ourMachine, "sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn", "sqs:GetQueueUrl Queue.Arn", "sqs:SendMessage Queue.Arn",
+			"states:DescribeExecution "+executions),
 		"CallbackRole":  onTables(asked...),
 		"ReconcileRole": onTables(append(asked, "dynamodb:Query Jobs/index/open")...),
 		"WorkRole":      {"logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn"},

@@ -20,6 +20,15 @@ type Delivery struct {
 	// looked at.
 	Attributes map[string]string `json:"attributes"`
 	Queue      string            `json:"eventSourceARN"` // of a FIFO queue it ends in .fifo
+	// MessageAttributes are the sender's. They are kept where the message is sent again.
+	MessageAttributes map[string]MessageAttribute `json:"messageAttributes"`
+}
+
+// MessageAttribute is one that the sender of a message gave it.
+type MessageAttribute struct {
+	DataType string `json:"dataType"`
+	String   string `json:"stringValue"`
+	Binary   []byte `json:"binaryValue"`
 }
 
 // BatchFailures names the messages of a batch that the queue is to deliver again, in the shape

@@ -91,8 +91,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 		return outcome{}, false, invalid("the event of source %q is no status change of an execution", change.Source)
 	case d.Status == "RUNNING" || d.Status == "PENDING_REDRIVE":
 		return outcome{}, false, nil
-	case d.Input == nil || d.Status == "SUCCEEDED" && d.Output == nil:
-		// Left out because it is long. The execution still has it.
+	case d.Input == nil, d.Status == "SUCCEEDED" && d.Output == nil, d.Status == "FAILED" && d.Error == "":
+		// Left out because it is long, or not told. The execution still has it.
 		var found bool
 		var err error
 		if x, found, err = p.executions.Describe(ctx, d.Name); err != nil {

@@ -223,6 +223,8 @@ func (w *world) event(name, status string) (r Result, err error) {
 		detail := map[string]any{"name": name, "status": status, "input": string(x.Input), "inputDetails": map[string]bool{"included": true}}
 		if status == "SUCCEEDED" {
 			detail["output"] = string(x.Output)
+		} else {
+			detail["error"], detail["cause"] = x.Error, x.Cause
 		}
 		event, bad := json.Marshal(map[string]any{"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail})
 		if bad != nil {

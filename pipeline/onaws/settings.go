@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/config"
@@ -19,9 +20,10 @@ import (
 )
 
 const (
-	// DefaultHold outlasts the state machine's timeout of an hour and the callback's retries.
-	DefaultHold = 3 * time.Hour
-	// DefaultOlderThan leaves the state machine its timeout of an hour and the callback its retries.
+	// DefaultHold outlasts the state machine's timeout of five hours, in which the charge is tried
+	// again for more than three, and a reconciliation after it.
+	DefaultHold = 6 * time.Hour
+	// DefaultOlderThan leaves most jobs the time to end by themselves. One that still runs stays.
 	DefaultOlderThan = 90 * time.Minute
 	// DefaultCallTimeout is far beyond what a request to a table takes, with its repeats.
 	DefaultCallTimeout = 5 * time.Second
@@ -55,7 +57,7 @@ type Settings struct {
 //	HEADROOM_JOBS           table of jobs, needed
 //	HEADROOM_STATE_MACHINE  ARN of the state machine, needed
 //	HEADROOM_MODE           "preflight" (unset too) or "hold"
-//	HEADROOM_HOLD           how long a hold lasts, like 3h. Unset: 3h
+//	HEADROOM_HOLD           how long a hold lasts, like 6h. Unset: 6h
 //	HEADROOM_OVER           "record" (unset too) or "refuse": when the quota is spent after the work
 //	HEADROOM_PLAN           plan of a user who has none stored. Unset: the configuration's default
 //	HEADROOM_CONFIG         a headroom.yaml, in the function's bundle. Unset: the built-in plan
@@ -182,6 +184,9 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	s.Reconcile.OlderThan = cmp.Or(s.Reconcile.OlderThan, DefaultOlderThan)
 	jobs := &Jobs{Client: client, Table: s.Jobs, Shards: s.Shards, Keep: cmp.Or(s.Keep, max(DefaultKeep, cfg.Horizon+mayComeBack))}
 	runs := &Executions{Client: sfn.NewFromConfig(sdk), StateMachine: s.StateMachine}
+	if s.Options.Later == nil {
+		s.Options.Later = (&Queue{Client: sqs.NewFromConfig(sdk)}).Later
+	}
 	p, err := pipeline.New(engine, cfg.Catalog, jobs, runs, s.Options)
 	if err != nil {
 		return nil, err
