@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
 // expanded is the template as CloudFormation sees it after the SAM transform, under parameters.
@@ -16,6 +18,7 @@ type expanded struct {
 	Resources  map[string]resource
 	Outputs    map[string]any
 	Parameters []string
+	Given      []string // names of the parameters that were set
 }
 
 type resource struct {
@@ -39,6 +42,10 @@ func expand(t *testing.T, params ...string) expanded {
 	var x expanded
 	if err := json.Unmarshal(out, &x); err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range params {
+		name, _, _ := strings.Cut(p, "=")
+		x.Given = append(x.Given, name)
 	}
 	return x
 }
@@ -256,65 +263,78 @@ func TestAlarmsWatchWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestEachParameterHasItsEffect changes one after the other.
+// TestEachParameterHasItsEffect sets all that go together at once, each to a value of its own.
 func TestEachParameterHasItsEffect(t *testing.T) {
 	key := "arn:aws:kms:eu-central-1:123456789012:key/k"
+	none := expand(t)
+	others := expand(t, "UsersTable=people", "Architecture=x86_64")
+	all := expand(t,
+		"MaximumConcurrency=50", "OpenShards=32", "KeepJobs=72h", "DescribesPerSecond=25", "WarmWrites=8000", "WarmReads=24000", "LogRetentionDays=90",
+		"KmsKeyArn="+key, "XRay=true", "StateMachineLogs=ALL", "WorkFunctionArn=arn:w", "Fifo=true", "OverLimitAlarm=7", "FailedExecutionsAlarm=7",
+		"Consume=false", "Mode=hold", "HoldFor=9h", "Over=refuse", "Plan=studio", "ConfigFile=/var/task/headroom.yaml", "OlderThan=4h")
 	for _, c := range []struct {
-		params   []string
+		under    expanded
 		resource string
 		path     []any
 		want     any
 	}{
-		{[]string{"MaximumConcurrency=50"}, "ConsumerJobs", []any{"ScalingConfig", "MaximumConcurrency"}, "50"},
-		{[]string{"OpenShards=32"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_SHARDS"}, "32"},
-		{[]string{"KeepJobs=72h"}, "Callback", []any{"Environment", "Variables", "HEADROOM_KEEP"}, "72h"},
-		{[]string{"DescribesPerSecond=25"}, "Reconcile", []any{"Environment", "Variables", "HEADROOM_DESCRIBES"}, "25"},
-		{[]string{"WarmWrites=8000", "WarmReads=24000"}, "Jobs", []any{"WarmThroughput", "WriteUnitsPerSecond"}, "8000"},
-		{[]string{"WarmWrites=8000", "WarmReads=24000"}, "Jobs", []any{"GlobalSecondaryIndexes", 0, "WarmThroughput", "ReadUnitsPerSecond"}, "24000"},
-		{nil, "Users", []any{"WarmThroughput"}, nil},
-		{nil, "Jobs", []any{"TimeToLiveSpecification", "AttributeName"}, "expires"},
-		{[]string{"LogRetentionDays=90"}, "Logs", []any{"RetentionInDays"}, "90"},
-		{[]string{"KmsKeyArn=" + key}, "Users", []any{"SSESpecification", "KMSMasterKeyId"}, key},
-		{[]string{"KmsKeyArn=" + key}, "Ledger", []any{"SSESpecification", "KMSMasterKeyId"}, key},
-		{[]string{"KmsKeyArn=" + key}, "Jobs", []any{"SSESpecification", "KMSMasterKeyId"}, key},
-		{[]string{"KmsKeyArn=" + key}, "Queue", []any{"KmsMasterKeyId"}, key},
-		{[]string{"KmsKeyArn=" + key}, "Queue", []any{"SqsManagedSseEnabled"}, nil},
-		{[]string{"KmsKeyArn=" + key}, "EventDeadLetters", []any{"KmsMasterKeyId"}, key},
-		{[]string{"KmsKeyArn=" + key}, "Logs", []any{"KmsKeyId"}, key},
-		{nil, "Queue", []any{"SqsManagedSseEnabled"}, true},
-		{[]string{"XRay=true"}, "Consumer", []any{"TracingConfig", "Mode"}, "Active"},
-		{[]string{"XRay=true"}, "Machine", []any{"TracingConfiguration", "Enabled"}, "true"},
-		{nil, "Callback", []any{"TracingConfig", "Mode"}, "PassThrough"},
-		{[]string{"StateMachineLogs=ALL"}, "Machine", []any{"LoggingConfiguration", "Level"}, "ALL"},
-		{[]string{"StateMachineLogs=ALL"}, "MachineLog", []any{"LogGroupName"}, "/aws/vendedlogs/states/stack-podcast"},
-		{nil, "Machine", []any{"LoggingConfiguration"}, nil},
-		{[]string{"WorkFunctionArn=arn:w"}, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "arn:w"},
-		{[]string{"WorkFunctionArn=arn:w"}, "MachineRole", []any{"Policies", 0, "PolicyDocument", "Statement", 0, "Resource", 0}, "arn:w"},
-		{[]string{"WorkFunctionArn=arn:w"}, "Work", nil, nil},
-		{nil, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "Work.Arn"},
-		{[]string{"Fifo=true"}, "Queue", []any{"FifoQueue"}, true},
-		{[]string{"Fifo=true"}, "Queue", []any{"QueueName"}, "stack-jobs.fifo"},
-		{[]string{"Fifo=true"}, "DeadLetters", []any{"FifoQueue"}, true},
-		{nil, "Queue", []any{"FifoQueue"}, nil},
-		{[]string{"OverLimitAlarm=7"}, "PastTheLimitAlarm", []any{"Threshold"}, "7"},
-		{[]string{"FailedExecutionsAlarm=7"}, "ExecutionsFailedAlarm", []any{"Threshold"}, "7"},
-		{[]string{"Consume=false"}, "ConsumerJobs", []any{"Enabled"}, "false"},
-		{[]string{"Mode=hold"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_MODE"}, "hold"},
-		{[]string{"HoldFor=9h"}, "Consumer", []any{"Environment", "Variables", "HEADROOM_HOLD"}, "9h"},
-		{[]string{"Over=refuse"}, "Callback", []any{"Environment", "Variables", "HEADROOM_OVER"}, "refuse"},
-		{[]string{"Plan=studio"}, "Callback", []any{"Environment", "Variables", "HEADROOM_PLAN"}, "studio"},
-		{[]string{"UsersTable=people"}, "Callback", []any{"Environment", "Variables", "HEADROOM_TABLE"}, "people"},
-		{[]string{"ConfigFile=/var/task/headroom.yaml"}, "Callback", []any{"Environment", "Variables", "HEADROOM_CONFIG"}, "/var/task/headroom.yaml"},
-		{[]string{"OlderThan=4h"}, "Reconcile", []any{"Environment", "Variables", "HEADROOM_OLDER_THAN"}, "4h"},
-		{[]string{"Architecture=x86_64"}, "Work", []any{"Architectures", 0}, "x86_64"},
+		{all, "ConsumerJobs", []any{"ScalingConfig", "MaximumConcurrency"}, "50"},
+		{all, "Consumer", []any{"Environment", "Variables", "HEADROOM_SHARDS"}, "32"},
+		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_KEEP"}, "72h"},
+		{all, "Reconcile", []any{"Environment", "Variables", "HEADROOM_DESCRIBES"}, "25"},
+		{all, "Jobs", []any{"WarmThroughput", "WriteUnitsPerSecond"}, "8000"},
+		{all, "Jobs", []any{"GlobalSecondaryIndexes", 0, "WarmThroughput", "ReadUnitsPerSecond"}, "24000"},
+		{none, "Users", []any{"WarmThroughput"}, nil},
+		{none, "Jobs", []any{"TimeToLiveSpecification", "AttributeName"}, "expires"},
+		{all, "Logs", []any{"RetentionInDays"}, "90"},
+		{all, "Users", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{all, "Ledger", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{all, "Jobs", []any{"SSESpecification", "KMSMasterKeyId"}, key},
+		{all, "Queue", []any{"KmsMasterKeyId"}, key},
+		{all, "Queue", []any{"SqsManagedSseEnabled"}, nil},
+		{all, "EventDeadLetters", []any{"KmsMasterKeyId"}, key},
+		{all, "Logs", []any{"KmsKeyId"}, key},
+		{none, "Queue", []any{"SqsManagedSseEnabled"}, true},
+		{all, "Consumer", []any{"TracingConfig", "Mode"}, "Active"},
+		{all, "Machine", []any{"TracingConfiguration", "Enabled"}, "true"},
+		{none, "Callback", []any{"TracingConfig", "Mode"}, "PassThrough"},
+		{all, "Machine", []any{"LoggingConfiguration", "Level"}, "ALL"},
+		{all, "MachineLog", []any{"LogGroupName"}, "/aws/vendedlogs/states/stack-podcast"},
+		{none, "Machine", []any{"LoggingConfiguration"}, nil},
+		{all, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "arn:w"},
+		{all, "MachineRole", []any{"Policies", 0, "PolicyDocument", "Statement", 0, "Resource", 0}, "arn:w"},
+		{all, "Work", nil, nil},
+		{none, "Machine", []any{"DefinitionSubstitutions", "WorkFunctionArn"}, "Work.Arn"},
+		{all, "Queue", []any{"FifoQueue"}, true},
+		{all, "Queue", []any{"QueueName"}, "stack-jobs.fifo"},
+		{all, "DeadLetters", []any{"FifoQueue"}, true},
+		{none, "Queue", []any{"FifoQueue"}, nil},
+		{all, "PastTheLimitAlarm", []any{"Threshold"}, "7"},
+		{all, "ExecutionsFailedAlarm", []any{"Threshold"}, "7"},
+		{all, "ConsumerJobs", []any{"Enabled"}, "false"},
+		{all, "Consumer", []any{"Environment", "Variables", "HEADROOM_MODE"}, "hold"},
+		{all, "Consumer", []any{"Environment", "Variables", "HEADROOM_HOLD"}, "9h"},
+		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_OVER"}, "refuse"},
+		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_PLAN"}, "studio"},
+		{others, "Callback", []any{"Environment", "Variables", "HEADROOM_TABLE"}, "people"},
+		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_CONFIG"}, "/var/task/headroom.yaml"},
+		{all, "Reconcile", []any{"Environment", "Variables", "HEADROOM_OLDER_THAN"}, "4h"},
+		{others, "Work", []any{"Architectures", 0}, "x86_64"},
 	} {
-		var p any = map[string]any(expand(t, c.params...).Resources[c.resource].Properties)
+		var p any = c.under.Resources[c.resource].Properties
 		if c.path == nil {
 			if p.(map[string]any) != nil {
-				t.Errorf("%q: %s is made", c.params, c.resource)
+				t.Errorf("%s is made", c.resource)
 			}
 		} else if got := at(p, c.path...); got != c.want {
-			t.Errorf("%q: %s %v is %v, want %v", c.params, c.resource, c.path, got, c.want)
+			t.Errorf("%s %v is %v, want %v", c.resource, c.path, got, c.want)
+		}
+	}
+	// Each parameter is one that this test or the one on alarms has changed.
+	for _, name := range none.Parameters {
+		known := []string{"QueueArn", "DeadLettersArn", "StateMachineArn", "AlarmTopicArn", "UsersTable", "Architecture"}
+		if !slices.Contains(known, name) && !slices.Contains(all.Given, name) {
+			t.Errorf("what does %s do?", name)
 		}
 	}
 }
@@ -393,7 +413,7 @@ func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 		machine := read(filepath.Join(root, "deploy/aws/statemachine.asl.json"))
 		states := machine["States"].(map[string]any)
 		for name, state := range read(example) {
-			if _, there := states[name]; !there || at(state, "ResultPath") != "$.result" {
+			if _, there := states[name]; !there || at(state, "ResultPath") != "$" || at(state, "ResultSelector", "result") == nil && at(state, "ResultSelector", "result.$") == nil {
 				t.Errorf("%s: %s is no step of the machine, or its result lies elsewhere", example, name)
 			}
 			if limit, whole := at(state, "TimeoutSeconds").(float64), machine["TimeoutSeconds"].(float64); limit >= whole {
@@ -416,5 +436,32 @@ func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 		if out, err := exec.Command(filepath.Join(root, ".tools/aws/bin/cfn-lint"), file).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", example, err, out)
 		}
+	}
+}
+
+// TestAPermanentErrorIsNotRepeated looks at each step that calls the callback.
+func TestAPermanentErrorIsNotRepeated(t *testing.T) {
+	text, err := os.ReadFile("../deploy/aws/statemachine.asl.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var machine map[string]any
+	if err := json.Unmarshal(text, &machine); err != nil {
+		t.Fatal(err)
+	}
+	follows(t, "the state machine", machine)
+	calls := 0
+	for name, state := range machine["States"].(map[string]any) {
+		if at(state, "Resource") != "${CallbackFunctionArn}" {
+			continue
+		}
+		calls++
+		first := at(state, "Retry", 0)
+		if !slices.Equal(list(at(first, "ErrorEquals")), []string{onaws.ErrorPermanent}) || at(first, "MaxAttempts") != 0.0 || at(state, "Retry", 1) == nil {
+			t.Errorf("%s repeats a permanent error: %v", name, first)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d steps call the callback, want 2", calls)
 	}
 }

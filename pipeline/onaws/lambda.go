@@ -83,11 +83,12 @@ func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(co
 	}
 }
 
-// permanent tells of a code that only another event, another record or another program can mend.
-// Rights and tables ("rejected") are mended while the state machine repeats.
+// permanent tells of a code that only another event or another record can mend. Rights and tables
+// ("rejected"), or a program older than an item ("format"), are mended while the state machine
+// repeats.
 func permanent(code headroom.Code) bool {
 	switch code {
-	case headroom.CodeInvalid, headroom.CodeConflict, headroom.CodeNotFound, headroom.CodeExpired, headroom.CodeTooOld, headroom.CodeFormat:
+	case headroom.CodeInvalid, headroom.CodeConflict, headroom.CodeNotFound, headroom.CodeTooOld:
 		return true
 	}
 	return false

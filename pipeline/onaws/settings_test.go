@@ -90,7 +90,7 @@ func TestAnErrorTellsTheStateMachineWhetherToRepeat(t *testing.T) {
 		err  error
 		kind string
 	}{
-		{headroom.ErrInvalid, onaws.ErrorPermanent}, {headroom.ErrConflict, onaws.ErrorPermanent}, {headroom.ErrTooOld, onaws.ErrorPermanent}, {headroom.ErrFormat, onaws.ErrorPermanent},
+		{headroom.ErrInvalid, onaws.ErrorPermanent}, {headroom.ErrConflict, onaws.ErrorPermanent}, {headroom.ErrTooOld, onaws.ErrorPermanent}, {headroom.ErrNotFound, onaws.ErrorPermanent}, {headroom.ErrFormat, onaws.ErrorTemporary},
 		{headroom.ErrThrottled, onaws.ErrorTemporary}, {headroom.ErrUnavailable, onaws.ErrorTemporary}, {headroom.ErrOutcomeUnknown, onaws.ErrorTemporary}, {headroom.ErrRejected, onaws.ErrorTemporary},
 		{headroom.ErrContended, onaws.ErrorTemporary}, {errors.New("of another kind"), onaws.ErrorTemporary},
 	} {
