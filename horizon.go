@@ -53,6 +53,9 @@ func checkHorizon(h time.Duration) *Error {
 	return nil
 }
 
+// Meters returns the names of all meters that some plan limits, sorted.
+func (c *Catalog) Meters() []string { return slices.Sorted(maps.Keys(c.counters)) }
+
 // Horizon returns how long at least the operation ids of a meter are remembered.
 func (c *Catalog) Horizon(meter string) time.Duration {
 	switch own := c.memory[meter].Horizon; {
@@ -85,7 +88,7 @@ func (c *Catalog) longestHard(meter string) (longest time.Duration, name string)
 
 // Warnings says in one sentence each what of the catalog is legal but most likely not meant. It is empty if nothing is.
 func (c *Catalog) Warnings() (all []string) {
-	for _, meter := range slices.Sorted(maps.Keys(c.counters)) {
+	for _, meter := range c.Meters() {
 		horizon, needed := c.Horizon(meter), c.needed(meter)
 		if horizon >= needed {
 			continue

@@ -22,7 +22,6 @@ import (
 type Config struct {
 	Catalog  *headroom.Catalog
 	Prices   map[string]headroom.Prices // those of the Catalog, by meter
-	Horizon  time.Duration              // how long operation ids are remembered, in whole minutes
 	DynamoDB DynamoDB
 }
 
@@ -43,7 +42,7 @@ type DynamoDB struct {
 
 // Default is what holds without a file: the catalog headroom.Lumcast.
 func Default() *Config {
-	c := &Config{Catalog: headroom.Lumcast(), Prices: map[string]headroom.Prices{}, Horizon: headroom.DefaultHorizon}
+	c := &Config{Catalog: headroom.Lumcast(), Prices: map[string]headroom.Prices{}}
 	if slots, err := c.Catalog.Prices("slots"); err == nil {
 		c.Prices["slots"] = slots
 	}
@@ -83,6 +82,8 @@ type reading struct {
 	config   *Config
 	plans    []headroom.Plan
 	fallback string
+	horizon  time.Duration              // of all meters; zero: not given
+	memory   map[string]headroom.Memory // by meter
 }
 
 func (r *reading) root(root ast.Node) error {
@@ -90,12 +91,13 @@ func (r *reading) root(root ast.Node) error {
 		return nil
 	}
 	r.plans, r.fallback = r.config.Catalog.Plans(), r.config.Catalog.Default()
-	var fallback, plans ast.Node
+	var fallback, plans, meters ast.Node
 	err := r.keys(root, map[string]func(ast.Node) error{
 		"default_plan": func(n ast.Node) (err error) { fallback = n; r.fallback, err = r.text(n); return err },
 		"plans":        func(n ast.Node) error { plans = n; return r.allPlans(n) },
 		"prices":       r.allPrices,
-		"horizon":      func(n ast.Node) (err error) { r.config.Horizon, err = r.horizon(n); return err },
+		"horizon":      func(n ast.Node) (err error) { r.horizon, err = r.duration(n); return err },
+		"meters":       func(n ast.Node) error { meters = n; return r.allMeters(n) },
 		"dynamodb":     r.dynamodb,
 	})
 	if err != nil {
@@ -111,7 +113,28 @@ func (r *reading) root(root ast.Node) error {
 	if err != nil {
 		return r.fault(root, "%v", err)
 	}
+	if r.config.Catalog, err = r.config.Catalog.WithMemory(r.horizon, r.memory); err != nil {
+		return r.fault(meters, "%v", err)
+	}
 	return nil
+}
+
+// allMeters reads what holds for a meter in every plan.
+func (r *reading) allMeters(n ast.Node) error {
+	r.memory = map[string]headroom.Memory{}
+	return r.entries(n, "a meter", func(meter string, n ast.Node) error {
+		return r.keys(n, map[string]func(ast.Node) error{
+			"remember": func(n ast.Node) error {
+				if text, err := r.text(n); err == nil && text == "none" {
+					r.memory[meter] = headroom.Memory{None: true}
+					return nil
+				}
+				horizon, err := r.duration(n)
+				r.memory[meter] = headroom.Memory{Horizon: horizon}
+				return err
+			},
+		}, "remember")
+	})
 }
 
 func (r *reading) allPlans(n ast.Node) error {
@@ -223,15 +246,15 @@ func (r *reading) check(n ast.Node, plans []headroom.Plan, prices map[string]hea
 	return nil
 }
 
-// horizon reads a duration: days ("15d"), or hours and minutes as Go writes them ("360h").
-func (r *reading) horizon(n ast.Node) (time.Duration, error) {
+// duration reads how long ids are remembered: days ("15d", "15 days"), or hours and minutes as Go writes them ("360h").
+func (r *reading) duration(n ast.Node) (time.Duration, error) {
 	text, err := r.text(n)
 	if err != nil {
 		return 0, err
 	}
 	d, err := ParseDuration(text)
-	if err != nil || d < time.Minute || d%time.Minute != 0 {
-		return 0, r.fault(n, "%q: want whole minutes, at least one: 15d, 360h or 90m", text)
+	if err != nil || d < time.Minute || d > headroom.MaxHorizon || d%time.Minute != 0 {
+		return 0, r.fault(n, "%q: want whole minutes, from 1m to %dd: 15d, 360h or 90m", text, headroom.MaxHorizon/(24*time.Hour))
 	}
 	return d, nil
 }

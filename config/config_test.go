@@ -49,8 +49,8 @@ func TestWholeFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Horizon != 30*24*time.Hour {
-		t.Errorf("horizon %s, want 720h", c.Horizon)
+	if c.Catalog.Horizon("slots") != 30*24*time.Hour {
+		t.Errorf("horizon %s, want 720h", c.Catalog.Horizon("slots"))
 	}
 	if want := (config.DynamoDB{Meter: "slots", Limit: "week", Format: 1, Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "q"}); c.DynamoDB != want {
 		t.Errorf("dynamodb %+v, want %+v", c.DynamoDB, want)
@@ -89,16 +89,37 @@ func TestWhatIsLeftOutIsLumcast(t *testing.T) {
 			t.Fatal(err)
 		}
 		cost, err := prices.Cost("generative", 900)
-		if c.Catalog.Default() != "free" || c.Horizon != headroom.DefaultHorizon || cost != 60 || err != nil {
-			t.Errorf("%q: default %q, horizon %s, cost %d, %v", text, c.Catalog.Default(), c.Horizon, cost, err)
+		if c.Catalog.Default() != "free" || c.Catalog.Horizon("slots") != headroom.DefaultHorizon || cost != 60 || err != nil {
+			t.Errorf("%q: default %q, horizon %s, cost %d, %v", text, c.Catalog.Default(), c.Catalog.Horizon("slots"), cost, err)
 		}
+	}
+}
+
+func TestEachMeterRemembersForAsLongAsItIsTold(t *testing.T) {
+	const day = 24 * time.Hour
+	c, err := config.Parse("headroom.yaml", []byte("plans: {free: {limits: [{meter: a, window: year, name: year, units: 1}, {meter: b, units: 1}, {meter: c, window: month, name: month, units: 1}, {meter: d, units: 1}]}}\n"+
+		"meters:\n  b: {remember: none}\n  c: {remember: 40 days}\n  d: {remember: 90m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for meter, want := range map[string]time.Duration{"a": 367 * day, "b": 15 * day, "c": 40 * day, "d": 90 * time.Minute} {
+		if got := c.Catalog.Horizon(meter); got != want || c.Catalog.NeedsID(meter) != (meter != "b") {
+			t.Errorf("%s: %s, ids needed %t: want %s", meter, got, c.Catalog.NeedsID(meter), want)
+		}
+	}
+	if w := c.Catalog.Warnings(); len(w) != 1 {
+		t.Errorf("%q: want one warning, of d", w)
+	}
+	all, err := config.Parse("headroom.yaml", []byte("horizon: 1 day\n"))
+	if err != nil || all.Catalog.Horizon("slots") != day {
+		t.Errorf("%s, %v: want a day", all.Catalog.Horizon("slots"), err)
 	}
 }
 
 func TestFaultsNameLineAndColumn(t *testing.T) {
 	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
 	for text, want := range map[string]string{
-		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, plans, prices`,
+		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, meters, plans, prices`,
 		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, meter, mode, name, thresholds, units, window`,
 		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
 		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
@@ -128,12 +149,17 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		"prices:\n  slots: {step: 0, rates: {a: 1}}\n":                "2:17: 0: want at least 1",
 		"prices:\n  slots: {rates: {a: -1}}\n":                        "2:22: -1: want at least 0",
 		"prices:\n  slots:\n    rates:\n      a: x\n":                 `4:10: want a whole number, not the text "x"`,
-		"horizon: 15\n":                                               `1:10: "15": want whole minutes, at least one: 15d, 360h or 90m`,
-		"horizon: 30s\n":                                              `1:10: "30s": want whole minutes, at least one: 15d, 360h or 90m`,
-		"horizon: 999999999d\n":                                       `1:10: "999999999d": want whole minutes, at least one: 15d, 360h or 90m`,
+		"horizon: 15\n":                                               `1:10: "15": want whole minutes, from 1m to 3660d: 15d, 360h or 90m`,
+		"horizon: 30s\n":                                              `1:10: "30s": want whole minutes, from 1m to 3660d: 15d, 360h or 90m`,
+		"horizon: 999999999d\n":                                       `1:10: "999999999d": want whole minutes, from 1m to 3660d: 15d, 360h or 90m`,
 		"dynamodb:\n  format: 0\n":                                    "2:11: 0: want at least 1",
 		"dynamodb:\n  format: 3000000000\n":                           "2:11: 3000000000 is no format",
 		"dynamodb:\n  attributes: {table: x}\n":                       `2:16: unknown key "table": want count, plan, prefix, subject, window`,
+		"horizon: for ever\n":                                         `1:10: "for ever": want whole minutes, from 1m to 3660d: 15d, 360h or 90m`,
+		"meters: {slots: {remember: 3661d}}\n":                        `1:28: "3661d": want whole minutes, from 1m to 3660d: 15d, 360h or 90m`,
+		"meters: {slots: {}}\n":                                       "1:17: remember is missing",
+		"meters: {slots: {keep: 3d}}\n":                               `1:18: unknown key "keep": want remember`,
+		"meters: {minutes: {remember: none}}\n":                       `1:9: unknown meter "minutes": no plan limits it`,
 		"horizon: &h 15d\n":                                           "1:10: want a text, not an anchor, an alias or a tag: write the value out",
 		"horizon: 15d\n---\nhorizon: 16d\n":                           "3:1: a second document: want one",
 		"plans: [\n":                                                  "1:8: sequence end token ']' not found",
@@ -209,9 +235,17 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// horizons is how each meter remembers ids.
+func horizons(c *config.Config) (all []string) {
+	for _, meter := range c.Catalog.Meters() {
+		all = append(all, fmt.Sprint(meter, c.Catalog.Horizon(meter), c.Catalog.NeedsID(meter)))
+	}
+	return all
+}
+
 // said is all that a configuration says.
 func said(c *config.Config) any {
-	return []any{c.Catalog.Plans(), c.Catalog.Default(), c.Prices, c.Horizon, c.DynamoDB}
+	return []any{c.Catalog.Plans(), c.Catalog.Default(), c.Prices, horizons(c), c.DynamoDB}
 }
 
 // written is a configuration as a file. JSON is YAML.
@@ -230,6 +264,14 @@ func written(t *testing.T, c *config.Config) []byte {
 	for meter, p := range c.Prices {
 		prices[meter] = object{"step": p.Step, "rates": p.Rates}
 	}
+	meters := object{}
+	for _, meter := range c.Catalog.Meters() {
+		remember := fmt.Sprintf("%dm", int64(c.Catalog.Horizon(meter)/time.Minute))
+		if !c.Catalog.NeedsID(meter) {
+			remember = "none"
+		}
+		meters[meter] = object{"remember": remember}
+	}
 	names := object{}
 	for name, value := range map[string]string{"subject": c.DynamoDB.Subject, "window": c.DynamoDB.Window, "count": c.DynamoDB.Count, "plan": c.DynamoDB.Plan, "prefix": c.DynamoDB.Prefix} {
 		names[name] = value
@@ -239,7 +281,7 @@ func written(t *testing.T, c *config.Config) []byte {
 		dynamodb["format"] = c.DynamoDB.Format
 	}
 	text, err := json.Marshal(object{
-		"default_plan": c.Catalog.Default(), "plans": plans, "prices": prices, "horizon": fmt.Sprintf("%dm", int64(c.Horizon/time.Minute)),
+		"default_plan": c.Catalog.Default(), "plans": plans, "prices": prices, "meters": meters,
 		"dynamodb": dynamodb,
 	})
 	if err != nil {
@@ -253,7 +295,7 @@ func TestTheExampleIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Catalog.Default() != "free" || len(c.Catalog.Plans()) != 3 || c.Horizon != headroom.DefaultHorizon || c.DynamoDB.Window != "quotaWeek" {
-		t.Errorf("default %q, plans %v, horizon %s, %+v", c.Catalog.Default(), c.Catalog.Plans(), c.Horizon, c.DynamoDB)
+	if c.Catalog.Default() != "free" || len(c.Catalog.Plans()) != 3 || c.Catalog.Horizon("slots") != headroom.DefaultHorizon || c.DynamoDB.Window != "quotaWeek" {
+		t.Errorf("default %q, plans %v, horizon %s, %+v", c.Catalog.Default(), c.Catalog.Plans(), c.Catalog.Horizon("slots"), c.DynamoDB)
 	}
 }

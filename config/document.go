@@ -221,9 +221,14 @@ func (d *document) at(line, column int, message string) error {
 // lineEnd is what ends a line in YAML (1.2.2, 5.4).
 var lineEnd = regexp.MustCompile(`\r\n?|\n`)
 
-// ParseDuration reads days ("15d"), or what time.ParseDuration reads.
+// ParseDuration reads days ("15d", "15 days"), or what time.ParseDuration reads.
 func ParseDuration(text string) (time.Duration, error) {
-	days, ok := strings.CutSuffix(text, "d")
+	days, ok := text, false
+	for _, unit := range []string{" days", " day", "d"} {
+		if days, ok = strings.CutSuffix(text, unit); ok {
+			break
+		}
+	}
 	if !ok {
 		return time.ParseDuration(text)
 	}

@@ -21,7 +21,6 @@ type Scenario struct {
 	Name    string
 	About   string // its limits, in words
 	Catalog *headroom.Catalog
-	Horizon time.Duration // how long operation ids are remembered. Zero: headroom.DefaultHorizon
 }
 
 // Outcome is what a log comes to under one scenario.
@@ -47,7 +46,7 @@ func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(
 	if err != nil {
 		return Outcome{}, err
 	}
-	engine, err := headroom.New(memstore.New(nil), s.Catalog, headroom.Options{Horizon: s.Horizon})
+	engine, err := headroom.New(memstore.New(nil), s.Catalog, headroom.Options{})
 	if err != nil {
 		return Outcome{}, err
 	}

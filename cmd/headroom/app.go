@@ -149,7 +149,10 @@ func (a *app) loadConfig() (*config.Config, error) {
 // withEngine opens the store, lets use work with an engine on it, and closes it.
 func (a *app) withEngine(ctx context.Context, cfg *config.Config, use func(*headroom.Engine) error) error {
 	return a.withStore(ctx, cfg, func(store headroom.Store) error {
-		engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: a.now, Horizon: cfg.Horizon})
+		for _, w := range cfg.Catalog.Warnings() {
+			fmt.Fprintf(a.stderr, "headroom: warning: %s\n", printable(w))
+		}
+		engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: a.now})
 		if err != nil {
 			return err
 		}

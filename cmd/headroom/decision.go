@@ -155,6 +155,8 @@ type jsonDecision struct {
 	Expires   *time.Time      `json:"expires,omitempty"`
 	Limits    []jsonAsked     `json:"limits"`
 	Crossed   []jsonNotice    `json:"crossed"`
+
+	Unremembered bool `json:"unremembered,omitempty"` // the charge has no operation id: nobody knows it again
 }
 
 // jsonLimit is how a limit stands.
@@ -185,7 +187,7 @@ func decisionJSON(d answer) jsonDecision {
 	j := jsonDecision{
 		Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
 		Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit),
-		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{},
+		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{}, Unremembered: d.Unremembered,
 	}
 	if !d.Window.IsZero() {
 		w := windowJSON(d.Window)
@@ -277,6 +279,9 @@ func notes(d answer) string {
 	var b strings.Builder
 	if d.note != "" {
 		b.WriteString("; " + d.note)
+	}
+	if d.Unremembered {
+		b.WriteString("; it has no operation id: a repeat is another charge")
 	}
 	if d.Granted > 0 {
 		fmt.Fprintf(&b, "; grants have %s more", thousands(d.Granted))

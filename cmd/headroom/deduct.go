@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ func (a *app) deductCommand() *cobra.Command {
 
 Call it after the work has succeeded. One operation id is charged once: repeat the same command whenever its outcome is not known. With --over record the units are charged past the limit too, since the work is done.
 
+Only if the configuration says "remember: none" of the meter may --operation be left out: each such command is a charge of its own, a repeat too.
+
 With --within the cost is charged to an organisation too, which is a subject with a plan of its own: both are charged, or neither. After an error, repeat the same command: each is charged once.`,
 		Example: `  headroom deduct alice 30 --operation job-17
   headroom deduct alice 30 --operation job-17 --over record
@@ -34,7 +37,10 @@ With --within the cost is charged to an organisation too, which is a subject wit
 	cmd.Flags().StringVar(&within, "within", "", "the organisation that pays too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needed(cmd, "operation", "the id by which this piece of work is charged only once"); err != nil {
-			return err
+			cfg, bad := a.loadConfig()
+			if bad != nil || cfg.Catalog.NeedsID(spend.request.Meter) || cmd.Flags().Changed("within") {
+				return cmp.Or(bad, err)
+			}
 		}
 		if err := over(); err != nil {
 			return err

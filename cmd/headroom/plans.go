@@ -27,7 +27,10 @@ func (a *app) plansCheckCommand() *cobra.Command {
 These are the keys, with the values that hold where they are left out:
 
   default_plan: free           # plan of a subject that has no other
-  horizon: 15d                 # how long operation ids are remembered: days, or hours and minutes (360h, 90m)
+  horizon: 15d                 # how long operation ids are remembered, in all meters: days, or hours and minutes (360h, 90m).
+                               # Left out: for each meter its longest hard window and a day, at least 15d
+  meters:                      # what holds for a meter in every plan
+    slots: {remember: 15d}     # how long its operation ids are remembered; none: a charge needs no id, and is then not known again
   plans:                       # by name
     free:
       limits:                  # may be empty: no limit
@@ -148,7 +151,20 @@ func (a *app) printConfig(cfg *config.Config) {
 	}
 	fmt.Fprintln(a.stdout)
 	table(a.stdout, "lrl", rows)
-	fmt.Fprintf(a.stdout, "\nOperation ids are remembered for %s.\n", span(cfg.Horizon))
+
+	rows = [][]string{{"METER", "OPERATION IDS", "REMEMBERED FOR"}}
+	for _, meter := range cfg.Catalog.Meters() {
+		ids := "needed"
+		if !cfg.Catalog.NeedsID(meter) {
+			ids = "may be left out"
+		}
+		rows = append(rows, []string{printable(meter), ids, span(cfg.Catalog.Horizon(meter))})
+	}
+	fmt.Fprintln(a.stdout)
+	table(a.stdout, "lll", rows)
+	for _, w := range cfg.Catalog.Warnings() {
+		fmt.Fprintf(a.stdout, "\nWarning: %s.\n", printable(w))
+	}
 }
 
 // thresholds shows the percents at which a limit gives notice.
@@ -176,5 +192,12 @@ func configJSON(cfg *config.Config) any {
 	for meter, p := range cfg.Prices {
 		prices[meter] = map[string]any{"step": p.Step, "rates": p.Rates}
 	}
-	return map[string]any{"default_plan": cfg.Catalog.Default(), "plans": plans, "prices": prices, "horizon": cfg.Horizon.String()}
+	meters := map[string]any{}
+	for _, meter := range cfg.Catalog.Meters() {
+		meters[meter] = map[string]any{"horizon": cfg.Catalog.Horizon(meter).String(), "operation_needed": cfg.Catalog.NeedsID(meter)}
+	}
+	return map[string]any{
+		"default_plan": cfg.Catalog.Default(), "plans": plans, "prices": prices, "meters": meters,
+		"warnings": append([]string{}, cfg.Catalog.Warnings()...),
+	}
 }

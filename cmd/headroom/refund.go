@@ -12,6 +12,7 @@ func (a *app) refundCommand() *cobra.Command {
 	var (
 		spend spending
 		id    string
+		began = timeFlag{name: "began"}
 		units string
 	)
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ A charge of a window that has closed is corrected in the history, and the presen
 			if err := needed(cmd, "id", "an id for the refund itself, by which it happens only once"); err != nil {
 				return err
 			}
-			back := headroom.RefundRequest{ID: id}
+			back := headroom.RefundRequest{ID: id, Began: began.Time}
 			if cmd.Flags().Changed("units") {
 				var err error
 				if back.Units, err = parseUnits("--units", units); err != nil {
@@ -51,6 +52,7 @@ A charge of a window that has closed is corrected in the history, and the presen
 	}
 	spend.operationFlags(cmd)
 	cmd.Flags().StringVar(&id, "id", "", "id of the refund")
+	cmd.Flags().Var(&began, "began", "when the work began: of a charge that is not known it says whether that is too old to be known")
 	cmd.Flags().StringVar(&units, "units", "", "how many units come back (default: all that is left of the charge)")
 	return cmd
 }

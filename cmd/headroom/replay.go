@@ -110,8 +110,8 @@ func (a *app) replayOptions(f replayFlags) (*config.Config, replay.Options, erro
 			return nil, opts, err
 		}
 	}
-	if window := shortestWindow(cfg.Catalog, f.meter); cfg.Horizon < window {
-		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to %s or more", span(cfg.Horizon), span(window))
+	if window, horizon := shortestWindow(cfg.Catalog, f.meter), cfg.Catalog.Horizon(f.meter); horizon < window {
+		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to %s or more", span(horizon), span(window))
 	}
 	return cfg, opts, nil
 }

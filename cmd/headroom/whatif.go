@@ -111,7 +111,7 @@ func (a *app) scenarios(paths []string, meter string) ([]whatif.Scenario, error)
 				name = path
 			}
 		}
-		scenarios = append(scenarios, whatif.Scenario{Name: name, About: limitsInWords(cfg.Catalog, meter), Catalog: cfg.Catalog, Horizon: cfg.Horizon})
+		scenarios = append(scenarios, whatif.Scenario{Name: name, About: limitsInWords(cfg.Catalog, meter), Catalog: cfg.Catalog})
 	}
 	return scenarios, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -177,12 +178,15 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: s.Options.Clock, Horizon: cfg.Horizon})
+	engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: s.Options.Clock})
 	if err != nil {
 		return nil, err
 	}
+	for _, w := range cfg.Catalog.Warnings() {
+		cmp.Or(s.Options.Logger, slog.Default()).Warn("headroom: " + w)
+	}
 	s.Reconcile.OlderThan = cmp.Or(s.Reconcile.OlderThan, DefaultOlderThan)
-	jobs := &Jobs{Client: client, Table: s.Jobs, Shards: s.Shards, Keep: cmp.Or(s.Keep, max(DefaultKeep, cfg.Horizon+mayComeBack))}
+	jobs := &Jobs{Client: client, Table: s.Jobs, Shards: s.Shards, Keep: cmp.Or(s.Keep, max(DefaultKeep, longestHorizon(cfg.Catalog)+mayComeBack))}
 	runs := &Executions{Client: sfn.NewFromConfig(sdk), StateMachine: s.StateMachine}
 	if s.Options.Later == nil {
 		s.Options.Later = (&Queue{Client: sqs.NewFromConfig(sdk)}).Later
@@ -200,4 +204,12 @@ const mayComeBack = 32 * 24 * time.Hour
 
 func invalid(format string, args ...any) error {
 	return headroom.Errorf(headroom.CodeInvalid, nil, format, args...)
+}
+
+// longestHorizon is how long at most a meter of the catalog remembers operation ids.
+func longestHorizon(c *headroom.Catalog) (longest time.Duration) {
+	for _, meter := range c.Meters() {
+		longest = max(longest, c.Horizon(meter))
+	}
+	return longest
 }
