@@ -148,6 +148,7 @@ func TestThePipelineOnAWS(t *testing.T) {
 			sent += m.byHand(s, headroomProgram)
 			sent += m.overTheTurn(s, root)
 			sent += m.run(s, week("monday"))
+			sent += m.outage(s)
 
 			// Whatever has been told is told again.
 			for _, j := range m.jobs {
@@ -163,6 +164,7 @@ func TestThePipelineOnAWS(t *testing.T) {
 				t.Errorf("dead letters %q", dead)
 			}
 			m.forgotten(s, root)
+			m.outageIsOver(s)
 			m.check(s)
 			t.Logf("%s: %d messages in %.0f s\n%s", mode, sent, time.Since(began).Seconds(), m.table(s))
 		})
@@ -173,6 +175,7 @@ func TestThePipelineOnAWS(t *testing.T) {
 type model struct {
 	hold bool
 	jobs map[string]job
+	open []string // jobs whose work was done while the callback was out
 }
 
 // run sends the jobs of a week, some of them twice, in parts that the machine can carry, and waits for their ends.
@@ -214,6 +217,66 @@ func (m *model) stopped(s *stack) {
 		}
 		s.settled([]string{j.id})
 	}
+}
+
+// outage takes the callback away for ten minutes of the state machine's time. The jobs of the first half of it use up
+// their tries meanwhile, and their executions end as done, not charged; those of the second half are still trying.
+func (m *model) outage(s *stack) int {
+	s.t.Helper()
+	const tenMinutes = 10 * time.Minute / 10 // waits are scaled
+	callback := name(s.outputs["CallbackArn"])
+	was := s.configure(callback, map[string]string{"HEADROOM_JOBS": "away"})
+	began := time.Now()
+	for half := range 2 {
+		var bodies []string
+		for n := range 20 {
+			j := job{id: fmt.Sprintf("outage-%d-%02d", half, n), user: fmt.Sprintf("user-%02d", n%10), minutes: 2, actual: 3, class: "standard", succeeds: true, work: map[string]any{"durationSeconds": 180}}
+			if n >= 18 {
+				j.succeeds, j.actual, j.work = false, 0, map[string]any{"fail": "NoVoice"}
+			}
+			m.jobs[j.id] = j
+			m.open = append(m.open, j.id)
+			bodies = append(bodies, j.body())
+		}
+		s.send(bodies)
+		time.Sleep(time.Until(began.Add(time.Duration(half+1) * tenMinutes / 2)))
+	}
+	all := s.all()
+	for _, id := range m.open {
+		if all[id].Status != pipeline.Running {
+			s.t.Errorf("with the callback out job %s is %s", id, all[id].Status)
+		}
+	}
+	s.configure(callback, was)
+	var exhausted, charged int
+	s.until("each execution comes to its end", func() (bool, string) {
+		exhausted, charged = 0, 0
+		for _, id := range m.open {
+			out, err := s.runs.DescribeExecution(context.Background(), &sfn.DescribeExecutionInput{ExecutionArn: s.execution(id)})
+			switch {
+			case err != nil:
+				return false, err.Error()
+			case out.Status == "RUNNING":
+				return false, id
+			case aws.ToString(out.Error) == pipeline.DoneNotCharged:
+				exhausted++
+			case out.Status == "SUCCEEDED":
+				charged++
+			}
+		}
+		return true, ""
+	})
+	if exhausted == 0 || charged == 0 || exhausted+charged != 36 {
+		s.t.Errorf("of 36 executions whose work was done %d ended as not charged and %d as charged, want some of each", exhausted, charged)
+	}
+	s.t.Logf("%s: after an outage of %.0f s: %d of 36 executions charged by their own tries, %d ended as done, not charged", s.name, time.Since(began).Seconds(), charged, exhausted)
+	return len(m.open)
+}
+
+// outageIsOver expects that a reconciliation has charged what the events of the outage have not.
+func (m *model) outageIsOver(s *stack) {
+	s.t.Helper()
+	s.settled(m.open)
 }
 
 // byHand sends jobs, looks at one and reconciles as a person at a terminal does.
@@ -276,7 +339,14 @@ func (m *model) forgotten(s *stack, root string) {
 	j := job{id: "lost", user: "user-09", class: "neural", minutes: 1, actual: 1, succeeds: true}
 	m.jobs["lost"] = j
 	s.deploy(root, later)
-	for i, want := range []pipeline.Reconciliation{{Seen: 1, Waiting: 1}, {}} {
+	open := 0
+	for _, is := range s.all() {
+		if is.Open() && is.ID != "lost" {
+			open++
+		}
+	}
+	s.t.Logf("%s: %d jobs are left to the reconciliation", s.name, open)
+	for i, want := range []pipeline.Reconciliation{{Seen: open + 1, Finished: open, Waiting: 1}, {}} {
 		var got pipeline.Reconciliation
 		if err := json.Unmarshal(s.invoke(s.outputs["ReconcileName"], []byte(`{}`)), &got); err != nil || got != want {
 			s.t.Errorf("reconciliation %d: %+v, %v, want %+v", i, got, err, want)

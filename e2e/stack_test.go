@@ -166,6 +166,46 @@ func (s *stack) invoke(function string, event []byte) []byte {
 	return body
 }
 
+// configure changes environment variables of a function, and returns what they were.
+func (s *stack) configure(function string, change map[string]string) map[string]string {
+	s.t.Helper()
+	at := s.endpoint + "/2015-03-31/functions/" + function + "/configuration"
+	call := func(method string, body []byte) (c struct {
+		Environment struct{ Variables map[string]string }
+	}) {
+		r, err := http.NewRequest(method, at, bytes.NewReader(body))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/lambda/aws4_request, SignedHeaders=host, Signature=0")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != 200 {
+			s.t.Fatalf("%s of %s: %v %s %s", method, function, err, answer.Status, text)
+		}
+		if err := json.Unmarshal(text, &c); err != nil {
+			s.t.Fatal(err)
+		}
+		return c
+	}
+	was := map[string]string{}
+	c := call("GET", nil)
+	for name, value := range change {
+		was[name] = c.Environment.Variables[name]
+		c.Environment.Variables[name] = value
+	}
+	body, err := json.Marshal(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	call("PUT", body)
+	return was
+}
+
 // all returns the jobs by their ids.
 func (s *stack) all() map[string]pipeline.Job {
 	s.t.Helper()

@@ -26,6 +26,9 @@ type wire struct {
 	writes int
 	cut    int   // after how many writes; 0: never
 	fail   error // the next write to the quota fails with it, before it is made
+
+	jobsDown error  // writes to the job table fail with it
+	between  func() // happens before each write to the job table
 }
 
 func (w *wire) wrote() {
@@ -57,6 +60,12 @@ type wiredJobs struct {
 }
 
 func (j wiredJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
+	if j.jobsDown != nil {
+		return false, j.jobsDown
+	}
+	if f := j.between; f != nil {
+		f()
+	}
 	done, err := j.Jobs.Swap(ctx, was, is)
 	if done {
 		j.wrote()
@@ -71,6 +80,7 @@ type fakeExecutions struct {
 	starts  map[string]int // calls of Start by name
 	known   map[string]Execution
 	history error // of the next looks into a history
+	refuses error // the next starts fail with it
 	differ  int   // calls of Start with another input than the first of the name
 }
 
@@ -78,6 +88,9 @@ func (x *fakeExecutions) Start(_ context.Context, name string, input []byte) err
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.starts[name]++
+	if x.refuses != nil {
+		return x.refuses
+	}
 	if have, ok := x.known[name]; !ok {
 		x.known[name] = Execution{Status: "RUNNING", Input: input}
 		x.wrote()
