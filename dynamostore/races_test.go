@@ -43,6 +43,11 @@ func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 		{"the application takes a name of ours", func(*rig) {}, func(o *rig) {
 			o.put(attributes{"userId": s("u"), "quotaOps": &types.AttributeValueMemberM{Value: attributes{"calls": n(7)}}})
 		}, "", false, 0},
+		{"somebody takes the history away", func(r *rig) { r.admit("u", "before", 130, 130); r.at(monday) }, func(o *rig) {
+			item := o.item("u")
+			delete(item, "quotaPast")
+			o.put(item)
+		}, "", false, 0},
 		{"a newer program writes the item", func(r *rig) { r.admit("u", "before", 100, 100) }, func(o *rig) {
 			item := o.item("u")
 			item["quotaFormat"] = n(dynamostore.NewestFormat + 1)

@@ -3,6 +3,8 @@ package interleave
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,7 +66,8 @@ func (x *explorer) guards() (all []string) {
 type notice struct {
 	world string   // that breaks without it,
 	with  []string // if these are missing too: each of them alone is enough there
-	why   string   // where no world breaks: what it is for all the same
+	test  string   // where no world breaks: the test of dynamostore that fails without it,
+	why   string   // or else what it is for all the same
 }
 
 var guards = map[string]notice{
@@ -81,9 +84,9 @@ var guards = map[string]notice{
 	"first write: attribute_not_exists(quotaOps)":                   {world: "the first of a new subject", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: (attribute_not_exists(quotaWeek) OR quotaWeek =)"}},
 	"moving ids: quotaOps.* =":                                      {world: "ids that move to the ledger"},
 	"moving ids: quotaOpsBefore.* =":                                {why: "a record that changes goes to the young generation, so that none is removed here that was not copied; quotaEpoch guards which generation it is"},
-	"moving ids: quotaGen =":                                        {why: "who moves ids later has copied some that the earlier one removed, and fails by quotaOps.* =; quotaGen is the belt, and what a deduction goes by"},
-	"moving ids: quotaEpoch =":                                      {why: "as quotaGen, which begins anew with an epoch"},
-	"moving ids: quotaFormat =":                                     {why: "a later format may keep ids elsewhere: there is one format yet"},
+	"moving ids: quotaGen =":                                        {test: "TestTwoWhoMoveOtherIDsAtOnce"},
+	"moving ids: quotaEpoch =":                                      {test: "TestAMoveThatGoesOnTwoEpochsLater"},
+	"moving ids: quotaFormat =":                                     {test: "TestAMoveStopsAtANewerFormat"},
 	"write: (plan =(attribute_not_exists(plan) OR plan =))":         {world: "a plan before the first write"},
 	"write: plan =":                                                 {world: "a plan change"},
 	"write: (attribute_not_exists(plan) OR plan =)":                 {why: "it stands in every change; those that give units back do not depend on the plan"},
@@ -98,10 +101,10 @@ var guards = map[string]notice{
 	"write: attribute_type(quotaOps, M)":                            {why: "an item from which somebody has taken the map: no client of a world does"},
 	"write: attribute_type(quotaOpsBefore, M)":                      {why: "as of quotaOps"},
 	"write: attribute_type(quotaHolds, M)":                          {why: "as of quotaOps"},
-	"write: attribute_type(quotaPast, M)":                           {why: "as of quotaOps"},
+	"write: attribute_type(quotaPast, M)":                           {test: "TestWhatHappensInBetweenIsNoticed"},
 	"write: quotaCount BETWEEN":                                     {world: "a week's turn"},
 	"write: quotaEpoch =":                                           {world: "ids that age, beside holds"},
-	"write: quotaFormat =":                                          {why: "as when ids move"},
+	"write: quotaFormat =":                                          {test: "TestWhatHappensInBetweenIsNoticed"},
 	"write: quotaGen =":                                             {world: "ids that move to the ledger"},
 	"write: quotaGrants.* =":                                        {world: "grants"},
 	"write: quotaHolds.* =":                                         {world: "a hold that expires, and its release"},
@@ -121,14 +124,21 @@ var guards = map[string]notice{
 // TestEachGuardIsNeeded: of the terms of the conditions that production writes, each for which guards names a world is taken for true by the engine, alone or with others that would do in its place, and that world breaks. So it would tell if they were missing.
 // Of the rest, guards says why no world needs them.
 func TestEachGuardIsNeeded(t *testing.T) {
-	began, run, reasons := time.Now(), 0, 0
-	named := map[string]*world{}
+	began, run, together, tests, reasons := time.Now(), 0, 0, 0, 0
+	named, elsewhere := map[string]*world{}, testsOf(t, "../../dynamostore")
 	for _, w := range worlds() {
 		named[w.name] = w
 	}
 	for _, g := range slices.Sorted(maps.Keys(guards)) {
 		n := guards[g]
-		if n.world == "" {
+		switch {
+		case n.test != "":
+			tests++
+			if !strings.Contains(elsewhere, "func "+n.test+"(") {
+				t.Errorf("dynamostore has no %s, which is to notice that %q is missing", n.test, g)
+			}
+			continue
+		case n.world == "":
 			reasons++
 			if n.why == "" {
 				t.Errorf("guards does not say what %q is for", g)
@@ -140,6 +150,9 @@ func TestEachGuardIsNeeded(t *testing.T) {
 		}
 		t.Run(g, func(t *testing.T) {
 			run++
+			if len(n.with) > 0 {
+				together++
+			}
 			x := newExplorer(named[n.world])
 			x.limit = 1_000_000
 			x.mutate = func(r request) request {
@@ -157,6 +170,22 @@ func TestEachGuardIsNeeded(t *testing.T) {
 	}
 	report.Add(t, report.Row{
 		Part: "interleavings", Name: "a guard taken away", Count: int64(run), Unit: "guards", Took: time.Since(began),
-		Note: fmt.Sprintf("%d more that no world needs, each with its reason", reasons),
+		Note: fmt.Sprintf("%d of them only together with others that would do in their place; %d more that a test of dynamostore notices; %d that nothing notices, each with its reason", together, tests, reasons),
 	})
+}
+
+// testsOf is the text of the tests of a package.
+func testsOf(t *testing.T, dir string) (all string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	return all
 }
