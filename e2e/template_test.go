@@ -269,7 +269,7 @@ func TestEachParameterHasItsEffect(t *testing.T) {
 	none := expand(t)
 	others := expand(t, "UsersTable=people", "Architecture=x86_64")
 	all := expand(t,
-		"MaximumConcurrency=50", "OpenShards=32", "KeepJobs=72h", "DescribesPerSecond=25", "WarmWrites=8000", "WarmReads=24000", "LogRetentionDays=90",
+		"MaximumConcurrency=50", "ItemFormat=1", "OpenShards=32", "KeepJobs=72h", "DescribesPerSecond=25", "WarmWrites=8000", "WarmReads=24000", "LogRetentionDays=90",
 		"KmsKeyArn="+key, "XRay=true", "StateMachineLogs=ALL", "WorkFunctionArn=arn:w", "Fifo=true", "OverLimitAlarm=7", "FailedExecutionsAlarm=7",
 		"Consume=false", "Mode=hold", "HoldFor=9h", "Over=refuse", "Plan=studio", "ConfigFile=/var/task/headroom.yaml", "OlderThan=4h")
 	for _, c := range []struct {
@@ -280,6 +280,7 @@ func TestEachParameterHasItsEffect(t *testing.T) {
 	}{
 		{all, "ConsumerJobs", []any{"ScalingConfig", "MaximumConcurrency"}, "50"},
 		{all, "Consumer", []any{"Environment", "Variables", "HEADROOM_SHARDS"}, "32"},
+		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_FORMAT"}, "1"},
 		{all, "Callback", []any{"Environment", "Variables", "HEADROOM_KEEP"}, "72h"},
 		{all, "Reconcile", []any{"Environment", "Variables", "HEADROOM_DESCRIBES"}, "25"},
 		{all, "Jobs", []any{"WarmThroughput", "WriteUnitsPerSecond"}, "8000"},

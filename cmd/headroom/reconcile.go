@@ -130,6 +130,10 @@ func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFl
 		}
 	}
 	cfg, err := config.Parse("the configuration of the stack", []byte(given.Config))
+	if err == nil && given.Format != 0 {
+		// While the release before still runs, nothing may be written that it cannot read.
+		cfg.DynamoDB.Format = given.Format
+	}
 	return cfg, pipeline.Options{Plan: given.Plan, Meter: given.Meter, Refuse: given.Over == "refuse"}, err
 }
 

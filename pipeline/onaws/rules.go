@@ -32,11 +32,12 @@ type Rules struct {
 	Plan   string `json:"plan,omitempty"`   // of a user who has none stored
 	Meter  string `json:"meter,omitempty"`  // what is charged. Empty: slots
 	Config string `json:"config,omitempty"` // the text of headroom.yaml. Empty: the built-in plan
+	Format int    `json:"format,omitempty"` // in which items are written. 0: as the configuration says
 }
 
 // Rules are those of the settings.
 func (s Settings) Rules() Rules {
-	r := Rules{Over: "record", Plan: s.Options.Plan, Meter: s.Options.Meter, Config: s.Config}
+	r := Rules{Over: "record", Plan: s.Options.Plan, Meter: s.Options.Meter, Config: s.Config, Format: s.Format}
 	if s.Options.Refuse {
 		r.Over = "refuse"
 	}
@@ -67,6 +68,7 @@ func (r Rules) Differ(other Rules) (string, error) {
 		{"the plans", reflect.DeepEqual(mine.Catalog.Plans(), theirs.Catalog.Plans()) && mine.Catalog.Default() == theirs.Catalog.Default()},
 		{"the prices", reflect.DeepEqual(mine.Prices, theirs.Prices)},
 		{"the attributes in DynamoDB", mine.DynamoDB == theirs.DynamoDB},
+		{"the format of items", r.Format == other.Format},
 	} {
 		if !c.same {
 			return c.what, nil

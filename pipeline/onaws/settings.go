@@ -41,6 +41,10 @@ type Settings struct {
 	// headroom.yaml. Empty: the built-in plan and prices.
 	Config string
 
+	// Format is the format that items of users are written in, as dynamostore.Options has it. Zero: as
+	// Config says.
+	Format int
+
 	Options   pipeline.Options
 	Reconcile pipeline.ReconcileOptions // OlderThan zero: DefaultOlderThan
 
@@ -68,6 +72,7 @@ type Settings struct {
 //	HEADROOM_WORKERS        jobs at once, of a reconciliation. Unset: 16
 //	HEADROOM_SHARDS         partitions of the index of open jobs, at most 64. Unset: 8
 //	HEADROOM_KEEP           how long a finished job stays, like 2160h. Unset: 2160h, or longer
+//	HEADROOM_FORMAT         format that items are written in: 1 while the release before still runs
 //	HEADROOM_CALL_TIMEOUT   bound of one request to AWS. Unset: 5s
 //	HEADROOM_TEST_CLOCK     an instant that takes the place of every clock; for tests of a stack only
 func FromEnv(env func(string) string) (Settings, error) {
@@ -109,11 +114,17 @@ func FromEnv(env func(string) string) (Settings, error) {
 		}
 		*into = d
 	}
-	for name, into := range map[string]*int{"HEADROOM_SHARDS": &s.Shards, "HEADROOM_WORKERS": &s.Reconcile.Workers} {
+	for name, of := range map[string]struct {
+		into *int
+		most int
+	}{
+		"HEADROOM_SHARDS": {&s.Shards, MaxShards}, "HEADROOM_WORKERS": {&s.Reconcile.Workers, 1000}, "HEADROOM_FORMAT": {&s.Format, dynamostore.NewestFormat},
+	} {
+		into := of.into
 		if text := env(name); text != "" {
 			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || name == "HEADROOM_SHARDS" && n > MaxShards {
-				return s, invalid("%s %q: want a whole number from 1 (shards: to %d)", name, text, MaxShards)
+			if err != nil || n < 1 || n > of.most {
+				return s, invalid("%s %q: want a whole number from 1 to %d", name, text, of.most)
 			}
 			*into = n
 		}
@@ -172,7 +183,7 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	client := dynamodb.NewFromConfig(sdk)
 	c := cfg.DynamoDB
 	store, err := dynamostore.New(client, dynamostore.Options{
-		Table: s.Users, Ledger: s.Ledger, Meter: c.Meter, Limit: c.Limit, Format: c.Format, Logger: s.Options.Logger,
+		Table: s.Users, Ledger: s.Ledger, Meter: c.Meter, Limit: c.Limit, Format: cmp.Or(s.Format, c.Format), Logger: s.Options.Logger,
 		Names: dynamostore.Names{Subject: c.Subject, Window: c.Window, Count: c.Count, Plan: c.Plan, Prefix: c.Prefix},
 	})
 	if err != nil {

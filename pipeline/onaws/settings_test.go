@@ -46,12 +46,12 @@ func TestTheEnvironmentSetsTheOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err = onaws.FromEnv(env("HEADROOM_MODE", "hold", "HEADROOM_OVER", "refuse", "HEADROOM_PLAN", "studio", "HEADROOM_NAMESPACE", "N", "HEADROOM_TEST_CLOCK", "2026-05-31T23:59:00Z",
-		"HEADROOM_OLDER_THAN", "2h", "HEADROOM_DESCRIBES", "2.5", "HEADROOM_WORKERS", "4", "HEADROOM_SHARDS", "64", "HEADROOM_KEEP", "720h", "HEADROOM_CALL_TIMEOUT", "3s", "HEADROOM_CONFIG", file, "HEADROOM_LEDGER", "l"))
+		"HEADROOM_OLDER_THAN", "2h", "HEADROOM_DESCRIBES", "2.5", "HEADROOM_WORKERS", "4", "HEADROOM_SHARDS", "64", "HEADROOM_KEEP", "720h", "HEADROOM_CALL_TIMEOUT", "3s", "HEADROOM_FORMAT", "1", "HEADROOM_CONFIG", file, "HEADROOM_LEDGER", "l"))
 	o := s.Options
 	if err != nil || o.Hold != onaws.DefaultHold || !o.Refuse || o.Plan != "studio" || o.Namespace != "N" || !o.Clock().Equal(time.Date(2026, 5, 31, 23, 59, 0, 0, time.UTC)) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if r := s.Reconcile; r.OlderThan != 2*time.Hour || r.Describes != 2.5 || r.Workers != 4 || s.Shards != 64 || s.Keep != 720*time.Hour || s.CallTimeout != 3*time.Second || s.Ledger != "l" {
+	if r := s.Reconcile; r.OlderThan != 2*time.Hour || r.Describes != 2.5 || r.Workers != 4 || s.Shards != 64 || s.Keep != 720*time.Hour || s.CallTimeout != 3*time.Second || s.Format != 1 || s.Ledger != "l" {
 		t.Errorf("%+v", s)
 	}
 	stack, err := onaws.New(aws.Config{Region: "eu-central-1"}, s)
@@ -72,7 +72,7 @@ func TestTheEnvironmentSetsTheOptions(t *testing.T) {
 func TestAWrongEnvironmentIsAnErrorAtTheStart(t *testing.T) {
 	for _, c := range [][]string{
 		{"HEADROOM_MODE", "holds"}, {"HEADROOM_OVER", "yes"}, {"HEADROOM_MODE", "hold", "HEADROOM_HOLD", "3"}, {"HEADROOM_MODE", "hold", "HEADROOM_HOLD", "-3h"}, {"HEADROOM_TEST_CLOCK", "now"},
-		{"HEADROOM_OLDER_THAN", "soon"}, {"HEADROOM_SHARDS", "65"}, {"HEADROOM_SHARDS", "0"}, {"HEADROOM_WORKERS", "-1"}, {"HEADROOM_DESCRIBES", "0"}, {"HEADROOM_DESCRIBES", "NaN"}, {"HEADROOM_KEEP", "for ever"},
+		{"HEADROOM_OLDER_THAN", "soon"}, {"HEADROOM_SHARDS", "65"}, {"HEADROOM_SHARDS", "0"}, {"HEADROOM_WORKERS", "-1"}, {"HEADROOM_FORMAT", "3"}, {"HEADROOM_FORMAT", "0"}, {"HEADROOM_DESCRIBES", "0"}, {"HEADROOM_DESCRIBES", "NaN"}, {"HEADROOM_KEEP", "for ever"},
 		{"HEADROOM_CALL_TIMEOUT", "1ms"}, {"HEADROOM_CONFIG", "/nowhere.yaml"}, {"HEADROOM_TABLE", ""}, {"HEADROOM_JOBS", ""}, {"HEADROOM_STATE_MACHINE", ""},
 	} {
 		if _, err := onaws.FromEnv(env(c...)); !errors.Is(err, headroom.ErrInvalid) {
@@ -192,6 +192,7 @@ func TestTheStackKeepsItsRules(t *testing.T) {
 			r.Config = "default_plan: a\nplans:\n  a:\n    limits: [{meter: slots, units: 5}]\n"
 		}, "the plans"},
 		{func(r *onaws.Rules) { r.Config = "prices:\n  slots: {step: 60, rates: {standard: 7}}\n" }, "the prices"},
+		{func(r *onaws.Rules) { r.Format = 1 }, "the format of items"},
 		{func(r *onaws.Rules) { r.Config = "dynamodb: {attributes: {count: used}}\n" }, "the attributes"},
 	} {
 		other := mine
