@@ -43,11 +43,10 @@ func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 		{"the application takes a name of ours", func(*rig) {}, func(o *rig) {
 			o.put(attributes{"userId": s("u"), "quotaOps": &types.AttributeValueMemberM{Value: attributes{"calls": n(7)}}})
 		}, "", false, 0},
-		{"somebody takes the history away", func(r *rig) { r.admit("u", "before", 130, 130); r.at(monday) }, func(o *rig) {
-			item := o.item("u")
-			delete(item, "quotaPast")
-			o.put(item)
-		}, "", false, 0},
+		{"somebody takes the history away", func(r *rig) { r.admit("u", "before", 130, 130); r.at(monday) }, func(o *rig) { o.takesAway("quotaPast") }, "", false, 0},
+		{"somebody takes the young ids away", func(r *rig) { r.admit("u", "before", 130, 130) }, func(o *rig) { o.takesAway("quotaOps") }, "", false, 0},
+		{"somebody takes the old ids away", func(r *rig) { r.admit("u", "before", 130, 130) }, func(o *rig) { o.takesAway("quotaOpsBefore") }, "", false, 0},
+		{"somebody takes the holds away", func(r *rig) { r.admit("u", "before", 130, 130) }, func(o *rig) { o.takesAway("quotaHolds") }, "", false, 0},
 		{"a newer program writes the item", func(r *rig) { r.admit("u", "before", 100, 100) }, func(o *rig) {
 			item := o.item("u")
 			item["quotaFormat"] = n(dynamostore.NewestFormat + 1)
@@ -91,6 +90,13 @@ func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// takesAway takes an attribute from the item of the subject u.
+func (r *rig) takesAway(name string) {
+	item := r.item("u")
+	delete(item, name)
+	r.put(item)
 }
 
 // plan stores a plan for the subject u.
