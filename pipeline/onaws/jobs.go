@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/pipeline"
@@ -81,7 +82,7 @@ const (
 
 var _ pipeline.Jobs = (*Jobs)(nil)
 
-// CreateTable creates the table with its index, billed by request, and waits until it can be used. A table that exists is left as it is.
+// CreateTable creates the table with its index and its time to live, billed by request, and waits until it can be used. A table that exists is left as it is.
 func (t *Jobs) CreateTable(ctx context.Context) error {
 	attr := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}
@@ -101,7 +102,26 @@ func (t *Jobs) CreateTable(ctx context.Context) error {
 		return failure(err, "job table "+t.Table)
 	}
 	wait := dynamodb.NewTableExistsWaiter(t.Client, func(o *dynamodb.TableExistsWaiterOptions) { o.MinDelay = time.Second })
-	return failure(wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &t.Table}, 5*time.Minute), "job table "+t.Table)
+	if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &t.Table}, 5*time.Minute); err != nil {
+		return failure(err, "job table "+t.Table)
+	}
+	return failure(t.expire(ctx), "job table "+t.Table)
+}
+
+// expire lets DynamoDB delete the jobs whose time is over. What a table that exists does about that
+// stays as it is. Some emulators have no time to live, which is for cleaning only.
+func (t *Jobs) expire(ctx context.Context) error {
+	out, err := t.Client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Table})
+	if err == nil && (out.TimeToLiveDescription == nil || out.TimeToLiveDescription.TimeToLiveStatus == types.TimeToLiveStatusDisabled) {
+		_, err = t.Client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName: &t.Table, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrExpires), Enabled: aws.Bool(true)},
+		})
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "UnknownOperationException" {
+		return nil
+	}
+	return err
 }
 
 // Get implements pipeline.Jobs.
