@@ -145,8 +145,10 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	c.Plan = cmp.Or(v.State.Plan, plan.name)
 	is.Crossed = slices.Clip(is.Crossed)
+	strictest := pick(standings, 0).limit.Name
 	for _, s := range standings {
-		step, crossed := s.step(from.own, is.Recorded, len(from.grants) > 0)
+		s.last = from.fits && len(from.grants) > 0 && s.limit.Name == strictest
+		step, crossed := s.step(from.own, is.Recorded)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)

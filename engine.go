@@ -16,7 +16,7 @@ const (
 	MaxOperation = 256
 )
 
-// maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count, unless grants or carried units are to be split.
+// maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count or drew on a grant, unless a charge is split between plan and grants or units are carried over.
 const maxTries = 24
 
 // Options are the settings of an Engine. The zero value is a good one.

@@ -10,38 +10,38 @@ import (
 // back takes units off a record, in the reverse of the order in which they were drawn: from grants first, then from the plan's own, the latest window first. It changes the record and returns what that does to the state.
 // A window that has closed has its total corrected, and the present one gets nothing; units of a grant that has expired are gone.
 func back(v View, r *Record, units int64) ([]Step, []GrantStep, error) {
-	less := grantsAfter(clone(v.State.Grants))
+	drawn := map[string]int64{}
 	r.Grants = slices.Clone(r.Grants)
 	for i := len(r.Grants) - 1; i >= 0 && units > 0; i-- {
 		use := &r.Grants[i]
 		n := min(units, use.Units)
 		use.Units -= n
 		units -= n
-		less.drop(use.ID, n)
+		drawn[use.ID] += n
 	}
 	r.Grants = slices.DeleteFunc(r.Grants, func(u GrantUse) bool { return u.Units == 0 })
 	var taken []ChargedWindow
 	r.Windows, taken = r.take(units)
 	steps, err := returned(v.State.Counters, taken)
-	return steps, less.steps(v), err
+	return steps, given(v.State.Grants, drawn), err
 }
 
-// grantsAfter are the grants as a change leaves them. A record may draw on one grant more than once, and several records of one change on the same.
-type grantsAfter map[string]Grant
-
-// drop gives units back to a grant, if it is still there.
-func (a grantsAfter) drop(id string, units int64) {
-	if g, ok := a[id]; ok {
-		g.Used -= min(units, g.Used)
-		a[id] = g
-	}
-}
-
-// steps is what makes them so of those that v shows.
-func (a grantsAfter) steps(v View) (steps []GrantStep) {
-	for _, id := range slices.Sorted(maps.Keys(a)) {
-		if was, is := v.State.Grants[id], a[id]; !was.same(is) {
-			steps = append(steps, GrantStep{ID: id, Was: &was, Is: &is})
+// given is what it does to the grants when units that were drawn from them come back. Of a grant that is not there any more they are gone.
+// A record may draw on one grant more than once, and several records of one change on the same.
+func given(grants map[string]Grant, drawn map[string]int64) (steps []GrantStep) {
+	for _, id := range slices.Sorted(maps.Keys(drawn)) {
+		was, there := grants[id]
+		units := drawn[id]
+		if !there || units == 0 {
+			continue
+		}
+		step := GrantStep{ID: id, Was: &was, Min: units, Max: anyCount(0), Add: -units}
+		if was.Used < units {
+			// Less is used of it than the records say: nothing goes below 0.
+			step.Min, step.Max, step.Add = was.Used, was.Used, -was.Used
+		}
+		if step.Add != 0 {
+			steps = append(steps, step)
 		}
 	}
 	return steps
@@ -105,7 +105,7 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 	c := k.clearing(v, r.key(), r.Now)
 	kept := len(c.Records)
 	var taken []ChargedWindow
-	less := grantsAfter(clone(v.State.Grants))
+	drawn := map[string]int64{}
 	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
 		hold := v.State.Holds[id]
 		if !hold.expired(v.Now) || len(c.Records)-kept == atOnce || only != "" && id != only {
@@ -116,7 +116,7 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 		}
 		taken = append(taken, hold.Windows...)
 		for _, use := range hold.Grants {
-			less.drop(use.ID, use.Units)
+			drawn[use.ID] += use.Units
 		}
 		ended := hold.ended(true)
 		c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &ended})
@@ -128,7 +128,7 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 	if c.Steps, err = returned(v.State.Counters, taken); err != nil {
 		return verdict{}, false, err
 	}
-	c.Grants = less.steps(v)
+	c.Grants = given(v.State.Grants, drawn)
 	_, standings, err := k.look(v, r)
 	if err != nil {
 		return verdict{}, false, err
@@ -144,7 +144,7 @@ func (k rules) turn(v View, standings []standing, c Change) (verdict, bool) {
 	o := k.clearing(v, c.Key, c.Now)
 	for _, s := range standings {
 		if s.opens && !s.stored.Window.IsZero() && s.limit.CarryOver > 0 && slices.ContainsFunc(c.Steps, func(back Step) bool { return back.Limit == s.limit.Name }) {
-			step, _ := s.step(0, false, false)
+			step, _ := s.step(0, false)
 			o.Steps = append(o.Steps, step)
 		}
 	}
@@ -314,10 +314,10 @@ func (k rules) grant(r GrantRequest) intent {
 		c := k.change(v, of.key(), r.Now)
 		for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
 			if g := v.State.Grants[id]; !g.live(v.Now) && id != r.ID {
-				c.Grants = append(c.Grants, GrantStep{ID: id, Was: &g})
+				c.Grants = append(c.Grants, GrantStep{ID: id, Was: &g, Max: anyCount(0), Ends: true})
 			}
 		}
-		step := GrantStep{ID: r.ID, Is: &Grant{Units: r.Units, Expires: granted.Expires}}
+		step := GrantStep{ID: r.ID, Max: anyCount(0), Is: &Grant{Units: r.Units, Expires: granted.Expires}}
 		if there {
 			step.Was = &old
 		}

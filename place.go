@@ -19,6 +19,7 @@ type standing struct {
 	held    int64   // of these, units of live holds
 	dead    int64   // of these, units of expired holds that nobody has cleared away
 	fold    []Total // what of the history belongs into that window, because a wrong clock put it elsewhere
+	last    bool    // a charge takes all that the limit leaves, and the rest from grants
 }
 
 // standings places each counter of a meter in time, under a plan.
@@ -156,9 +157,9 @@ func pick(standings []standing, refused int64) standing {
 	})
 }
 
-// step is the change that adds own units to the counter. recorded says that the policy charges whether or not they fit, exact that the split between plan and grants holds for this very count only.
+// step is the change that adds own units to the counter. recorded says that the policy charges whether or not they fit.
 // It guards no more than the decision needs: the count may move, but not past the limit and not past a threshold.
-func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing) {
+func (s standing) step(own int64, recorded bool) (Step, []Crossing) {
 	step := Step{Limit: s.limit.Name, From: s.stored.Window, To: s.window, Opens: s.opens, Carried: s.carried, Max: anyCount(own), Add: own, Fold: s.fold}
 	if s.limit.Mode == Hard && own > 0 {
 		if !recorded {
@@ -181,10 +182,14 @@ func (s standing) step(own int64, recorded, exact bool) (Step, []Crossing) {
 			crossed = append(crossed, Crossing{Limit: s.limit.Name, Percent: percent, Start: s.window.Start})
 		}
 	}
+	if s.last {
+		// The grants give the rest only if the limit leaves no more. That is the exact count where it leaves something.
+		step.Min = max(step.Min, s.allowance()-own+s.dead)
+	}
 	switch {
 	case s.opens && s.limit.CarryOver == 0:
 		step.Min, step.Max = 0, anyCount(0) // whatever the window before counted
-	case s.opens, exact:
+	case s.opens:
 		step.Min, step.Max = s.stored.Count, s.stored.Count
 	case len(s.fold) > 0:
 		folded := s.count - s.stored.Count
@@ -233,8 +238,8 @@ func allocate(standings []standing, v View, cost int64) spread {
 	a := spread{own: free}
 	rest := cost - free
 	for _, id := range liveGrants(v) {
-		if g := v.grant(id); rest > 0 && g.Used < g.Units {
-			n := min(rest, g.Units-g.Used)
+		if left := v.grant(id).left(); rest > 0 && left > 0 {
+			n := min(rest, left)
 			a.grants = append(a.grants, GrantUse{ID: id, Units: n})
 			rest -= n
 		}
@@ -246,24 +251,35 @@ func allocate(standings []standing, v View, cost int64) spread {
 	return a
 }
 
-// steps is what the spread draws from the grants, and of the others that they stay as they are.
+// steps is what the spread draws from the grants. It guards no more than that: there are no other grants, those
+// that are drawn on before the last of them have no more than they give, and that one has enough.
 func (s spread) steps(v View) (steps []GrantStep) {
+	live := liveGrants(v)
+	before := len(live) // which are drawn on before the last: all, if they are not enough
+	draws := map[string]int64{}
+	for _, use := range s.grants {
+		draws[use.ID] = use.Units
+		if s.fits {
+			before = slices.Index(live, use.ID)
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
 		was := v.State.Grants[id]
-		is := was
-		for _, use := range s.grants {
-			if use.ID == id {
-				is.Used += use.Units
-			}
+		step := GrantStep{ID: id, Was: &was, Max: anyCount(0), Add: draws[id]}
+		if step.Add > 0 {
+			step.Max = was.Units - step.Add
 		}
-		steps = append(steps, GrantStep{ID: id, Was: &was, Is: &is})
+		if slices.Contains(live[:before], id) {
+			step.Min = was.Units - step.Add
+		}
+		steps = append(steps, step)
 	}
 	return steps
 }
 
 // obstructed reports whether what expired holds draw from grants stands in the way of writing what a cost draws from them, though it counts no more.
 func (s spread) obstructed(v View) bool {
-	return slices.ContainsFunc(s.grants, func(use GrantUse) bool { return !v.grant(use.ID).same(v.State.Grants[use.ID]) })
+	return slices.ContainsFunc(s.grants, func(use GrantUse) bool { return use.Units > v.State.Grants[use.ID].left() })
 }
 
 // grant is a grant without what expired holds draw from it.
@@ -296,11 +312,11 @@ func liveGrants(v View) []string {
 // grantsLeft is what live grants have left in all.
 func grantsLeft(v View) (left int64) {
 	for _, id := range liveGrants(v) {
-		g := v.grant(id)
-		if left > anyCount(g.Units-g.Used) {
+		more := v.grant(id).left()
+		if left > anyCount(more) {
 			return Unlimited
 		}
-		left += g.Units - g.Used
+		left += more
 	}
 	return left
 }

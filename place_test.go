@@ -53,7 +53,7 @@ func TestStepGuardsTheCrossing(t *testing.T) {
 					if s.refuses(own) != recorded {
 						continue
 					}
-					step, crossed := s.step(own, recorded, false)
+					step, crossed := s.step(own, recorded)
 					if count < step.Min || count > step.Max {
 						t.Fatalf("%d on %d: the guard is %d to %d", own, count, step.Min, step.Max)
 					}

@@ -73,11 +73,19 @@ type RecordStep struct {
 	Is  *Record // what is remembered after; nil: nothing
 }
 
-// GrantStep is what a Change does to one grant. At most MaxGrants are there at a time, which is a guard too.
+// GrantStep is what a Change does to one grant: it draws on it, gives units back to it, adds it or ends it.
+// At most MaxGrants are there at a time, which is a guard too.
 type GrantStep struct {
-	ID  string
-	Was *Grant // guard: the grant is this; nil: there is none
-	Is  *Grant // nil: the grant is gone
+	ID string
+	// Was is a guard: the grant has these Units and ends at this time; nil: there is none. Its Used is no
+	// guard. It is what was used when the change was made, for a store that cannot add blindly.
+	Was *Grant
+
+	Min, Max int64 // guard, of a grant that was there: what is used of it lies between, both included
+	Add      int64 // added to what is used; may be negative
+
+	Is   *Grant // a new grant, also in the place of the one that was there. Nil: none
+	Ends bool   // the grant that was there goes
 }
 
 // Step is what a Change does to one counter.
@@ -126,7 +134,7 @@ func (c Change) Holds(v View) bool {
 	}
 	for _, g := range c.Grants {
 		have, there := v.State.Grants[g.ID]
-		if there != (g.Was != nil) || there && !have.same(*g.Was) {
+		if there != (g.Was != nil) || there && !g.holds(have) {
 			return false
 		}
 	}
@@ -156,7 +164,7 @@ func (c Change) MoreGrants() (n int) {
 		if g.Is != nil {
 			n++
 		}
-		if g.Was != nil {
+		if g.Was != nil && (g.Is != nil || g.Ends) {
 			n--
 		}
 	}
@@ -171,6 +179,11 @@ func (c Change) GrantsBefore() (n int) {
 		}
 	}
 	return n
+}
+
+// holds reports whether the guard of g holds for the grant that is there.
+func (g GrantStep) holds(have Grant) bool {
+	return have.same(*g.Was) && g.Min <= have.Used && have.Used <= g.Max
 }
 
 func (s Step) holds(c Counter) bool {
@@ -206,9 +219,14 @@ func (c Change) Apply(s State) State {
 		}
 	}
 	for _, g := range c.Grants {
-		delete(s.Grants, g.ID)
-		if g.Is != nil {
+		switch is := s.Grants[g.ID]; {
+		case g.Is != nil:
 			s.Grants[g.ID] = *g.Is
+		case g.Ends:
+			delete(s.Grants, g.ID)
+		default:
+			is.Used += g.Add
+			s.Grants[g.ID] = is
 		}
 	}
 	return s
@@ -242,5 +260,5 @@ func (s Step) apply(c Counter) Counter {
 	return c
 }
 
-// anyCount is the greatest count to which add can still be added.
+// anyCount is the greatest count, or use of a grant, to which add can still be added.
 func anyCount(add int64) int64 { return math.MaxInt64 - max(0, add) }

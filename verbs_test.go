@@ -190,12 +190,21 @@ func TestDecisionsShareNothing(t *testing.T) {
 }
 
 func TestGrantsNeverFallBelowZero(t *testing.T) {
-	less := grantsAfter{"g": {Units: 50, Used: 5}}
-	less.drop("g", 3)
-	less.drop("g", 3)
-	less.drop("gone", 3)
-	if len(less) != 1 || less["g"].Used != 0 {
-		t.Errorf("%+v", less)
+	grants := map[string]Grant{"g": {Units: 50, Used: 5}, "other": {Units: 50, Used: 5}, "none": {Units: 50}}
+	steps := given(grants, map[string]int64{"g": 6, "other": 2, "none": 3, "gone": 3})
+	if len(steps) != 2 || steps[0].ID != "g" || steps[1].ID != "other" {
+		t.Fatalf("%+v", steps)
+	}
+	after := Change{Grants: steps}.Apply(State{Grants: grants})
+	if after.Grants["g"].Used != 0 || after.Grants["other"].Used != 3 {
+		t.Errorf("%+v", after.Grants)
+	}
+	for used, holds := range map[int64][2]bool{4: {false, true}, 5: {true, true}, 6: {false, true}, 1: {false, false}} {
+		for i, g := range steps {
+			if have := (Grant{Units: 50, Used: used}); g.holds(have) != holds[i] {
+				t.Errorf("%+v holds of %+v: %t, want %t", g, have, !holds[i], holds[i])
+			}
+		}
 	}
 }
 
