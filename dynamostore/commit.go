@@ -33,6 +33,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 	}
 	unsure := false
+	var v headroom.View
 	for try := range formTries {
 		if s.opts.needsAdopting(c, seen) {
 			if err := s.adopt(ctx, c, seen); err != nil {
@@ -72,17 +73,18 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		if seen, now, err = s.found(ctx, c, seen, got.now, failed, try); err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		v, err := seen.view(c.IDs(), orNow(c.Now, now))
-		if err != nil {
+		if v, err = seen.view(c.IDs(), orNow(c.Now, now)); err != nil {
 			return headroom.View{}, false, got.doubtful(err)
 		}
-		if !c.Holds(v) {
-			v.Unsure = unsure
+		if v.Unsure = unsure; !c.Holds(v) {
 			return v, false, nil
 		}
 		if e.once && unsure {
 			return headroom.View{}, false, unknown(nil)
 		}
+	}
+	if len(c.Grants) > 0 && !s.opts.numericGrants(seen) {
+		return v, false, nil // others drew on them in between: the engine waits a little and decides again
 	}
 	return headroom.View{}, false, answer{unsure: unsure}.doubtful(headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
 }
@@ -168,7 +170,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
 	}
 	maps := o.buildRecords(&e, c, seen)
-	o.buildGrants(&e, c, maps.grants)
+	o.buildGrants(&e, c, seen, maps.grants)
 	if !seen.formatted {
 		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
 		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})
@@ -294,34 +296,6 @@ func (o Options) buildWas(e *expression, c headroom.Change, r headroom.RecordSte
 		if c.Rotate.IsZero() && !stays {
 			e.remove(young)
 		}
-	}
-}
-
-// buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
-func (o Options) buildGrants(e *expression, c headroom.Change, whole map[string]types.AttributeValue) {
-	for _, g := range c.Grants {
-		at := e.name(o.field(c.Key.Meter, "Grants"), g.ID)
-		switch {
-		case g.Was != nil:
-			e.equal(at, str(grantText(*g.Was)))
-		case whole == nil:
-			e.absent(at)
-		}
-		switch {
-		case g.Is == nil:
-			e.remove(at)
-		case whole != nil:
-			whole[g.ID] = str(grantText(*g.Is))
-		case g.Was != nil && grantText(*g.Was) == grantText(*g.Is):
-		default:
-			e.set(at, str(grantText(*g.Is)))
-		}
-	}
-	if c.AllGrants && whole == nil {
-		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") = " + e.value(num(int64(c.GrantsBefore()))))
-	}
-	if more := c.MoreGrants(); more > 0 && whole == nil {
-		e.require("size(" + e.name(o.field(c.Key.Meter, "Grants")) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
 }
 

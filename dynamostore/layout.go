@@ -24,7 +24,7 @@ import (
 //	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; by "!" and the start, that it was corrected and does not move; under "more" how often older ones were moved to the ledger
 //	quotaCarried     N  what the window may use beside its own units; missing if nothing
 //	quotaHolds       M  holds that were neither settled nor released: the headroom.Record by the full id. quotaCount has them in it
-//	quotaGrants      M  grants, "units/used/expiry in Unix seconds" by the id
+//	quotaGrants      M  grants by the id, each {units N, used N, expires N}, the last in Unix seconds; as format 1 wrote it, S "units/used/expires"
 //	quotaOps         M  the young generation of operation ids: the headroom.Record by idName
 //	quotaOpsBefore   M  the old generation
 //	quotaEpoch       N  label of the young generation, Unix seconds
@@ -119,6 +119,7 @@ type item struct {
 	turned      map[string]turn   // counters whose window another writer turned
 	uncounted   map[string]bool   // counters that stand in a window without an attribute for the count: it is 0
 	past        map[string]past   // totals that the item itself holds, by limit
+	grantTexts  map[string]string // grants in the form of format 1, by id
 	fromLedger  map[string]string // charges found in the ledger, by idName
 	looked      map[string]bool   // idNames that the ledger was looked at for, and does not have
 	size        int               // about how many bytes Headroom's attributes take,
@@ -153,7 +154,7 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
 	it.gen = r.natural(o.field(key.Meter, "Gen"))
 	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
-	it.state.Grants = r.grants(o.field(key.Meter, "Grants"))
+	it.state.Grants, it.grantTexts = r.grants(o.field(key.Meter, "Grants"))
 	o.whole(&r, it)
 
 	limits := []string{}

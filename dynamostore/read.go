@@ -103,31 +103,6 @@ func (r *reader) holds(name string) map[string]headroom.Record {
 	return holds
 }
 
-func (r *reader) grants(name string) map[string]headroom.Grant {
-	grants := map[string]headroom.Grant{}
-	for id, text := range r.charges(name) {
-		parts := strings.Split(text, "/")
-		var n [3]int64
-		ok := len(parts) == len(n)
-		for i := range n {
-			if ok {
-				var err error
-				n[i], err = strconv.ParseInt(parts[i], 10, 64)
-				ok = err == nil
-			}
-		}
-		if !ok || n[0] < 0 || n[1] < 0 {
-			r.bad(name, "holds something that is no grant")
-		}
-		grants[id] = headroom.Grant{Units: n[0], Used: n[1], Expires: time.Unix(n[2], 0).UTC()}
-	}
-	return grants
-}
-
-func grantText(g headroom.Grant) string {
-	return strconv.FormatInt(g.Units, 10) + "/" + strconv.FormatInt(g.Used, 10) + "/" + unix(g.Expires)
-}
-
 func (r *reader) past(name string) past {
 	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}, stays: map[int64]bool{}}
 	for key, v := range p.attrs {

@@ -130,8 +130,8 @@ func readItem(item map[string]types.AttributeValue) *book {
 		b.add(id, str(v), false)
 	}
 	for id, v := range child(item["quotaGrants"]) {
-		part := strings.Split(str(v), "/")
-		b.grants[id] = grant{number(part[0]), number(part[1]), number(part[2])}
+		part := child(v)
+		b.grants[id] = grant{num(part["units"]), num(part["used"]), num(part["expires"])}
 	}
 	return b
 }
@@ -225,8 +225,8 @@ func (w *world) limits(b *book) []headroom.Limit {
 	return plans[i].Limits
 }
 
-// room is how many units a subject could be charged now.
-func (w *world) room(b *book, now time.Time) int64 {
+// planned is how many units of its plan a subject could be charged now.
+func (w *world) planned(b *book, now time.Time) int64 {
 	room := int64(1 << 62)
 	for _, l := range w.limits(b) {
 		c, ok := b.counters[l.Name]
@@ -246,6 +246,12 @@ func (w *world) room(b *book, now time.Time) int64 {
 		}
 		room = min(room, max(0, left))
 	}
+	return room
+}
+
+// room is how many units a subject could be charged now.
+func (w *world) room(b *book, now time.Time) int64 {
+	room := w.planned(b, now)
 	for id, g := range b.grants {
 		if g.expires > now.Unix() {
 			room += g.units - g.used

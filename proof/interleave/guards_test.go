@@ -26,10 +26,17 @@ func guard(u update, term string) string {
 		if strings.HasPrefix(path, "quotaPast") && strings.HasSuffix(path, ".more") {
 			return path // it is no total
 		}
+		if part := strings.LastIndexByte(path, '.'); strings.HasPrefix(path, "quotaGrants.") && part > len("quotaGrants") {
+			return "quotaGrants.*" + path[part:]
+		}
 		return keyed.ReplaceAllString(path, "$1*")
 	})
 	term = values.ReplaceAllString(limit.ReplaceAllString(term, "$1"), "$1")
-	return u.kind() + ": " + strings.TrimSpace(term)
+	kind := u.kind()
+	if strings.HasPrefix(term, "quotaCount BETWEEN") && kind == "write" && strings.Contains(u.plain(u.UpdateExpression), ".used = ") {
+		kind = "drawing" // that the plan is used up
+	}
+	return kind + ": " + strings.TrimSpace(term)
 }
 
 // kind is what an update is for.
@@ -106,7 +113,10 @@ var guards = map[string]notice{
 	"write: quotaEpoch =":                                           {world: "ids that age, beside holds"},
 	"write: quotaFormat =":                                          {test: "TestWhatHappensInBetweenIsNoticed"},
 	"write: quotaGen =":                                             {world: "ids that move to the ledger"},
-	"write: quotaGrants.* =":                                        {world: "grants"},
+	"write: quotaGrants.*.units =":                                  {world: "a grant in the place of one that is over", with: []string{"write: quotaGrants.*.expires ="}},
+	"write: quotaGrants.*.expires =":                                {world: "a grant in the place of one that is over", with: []string{"write: quotaGrants.*.units ="}},
+	"write: quotaGrants.*.used BETWEEN":                             {world: "grants"},
+	"drawing: quotaCount BETWEEN":                                   {world: "units that come back beside a grant"},
 	"write: quotaHolds.* =":                                         {world: "a hold that expires, and its release"},
 	"write: quotaOps.* =":                                           {world: "two refunds"},
 	"write: quotaOpsBefore.* =":                                     {world: "ids that age, beside holds", with: []string{"write: attribute_not_exists(quotaOps.*)"}},

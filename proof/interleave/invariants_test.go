@@ -90,10 +90,11 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		if g.used < 0 || g.used > g.units {
 			return fmt.Sprintf("rule 11: %d of the %d units of grant %s are used", g.used, g.units, id)
 		}
-		if there && (g.units != w.units || g.expires != w.expires) {
+		same := g.units == w.units && g.expires == w.expires
+		if there && !same && w.expires > x.times[0].Unix() {
 			return "rule 11: grant " + id + " is granted twice"
 		}
-		if drawn := is.drawn(id, nil) - was.drawn(id, is); there && g.used-w.used != drawn {
+		if drawn := is.drawn(id, nil) - was.drawn(id, is); same && g.used-w.used != drawn {
 			return fmt.Sprintf("rule 11: grant %s gives %d, records say %d", id, g.used-w.used, drawn)
 		}
 	}
@@ -104,6 +105,11 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		if _, known := was.records[id]; !known && !turned && r.Kind == headroom.KindDeduct && r.Recorded && r.Cost <= x.room(was, now) {
 			return fmt.Sprintf("rule 2: %s is charged past the limit, and %d units were there", id, x.room(was, now))
 		}
+		if _, known := was.records[id]; !known && !turned && r.Kind == headroom.KindDeduct {
+			if wrong := x.inOrder(id, r, was, is); wrong != "" {
+				return wrong
+			}
+		}
 		if r.Kind == headroom.KindHold {
 			holds++
 		}
@@ -112,6 +118,28 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		return fmt.Sprintf("rules 9 and 11: %d holds and %d grants", holds, len(is.grants))
 	}
 	return x.checkRecords(is)
+}
+
+// inOrder says what is wrong with where a new charge takes its units: from the plan first, then from the grants in
+// the order in which they end. What was held when the world began is held, and what is over when it ends is over,
+// for the charge may have been decided at any time between.
+func (x *explorer) inOrder(id string, r record, was, is *book) string {
+	if len(r.Grants) == 0 {
+		return ""
+	}
+	for limit := range is.counters {
+		if free := x.planned(was, x.times[0]); r.own(limit) < free {
+			return fmt.Sprintf("rule 11: %s draws on grants, and the plan has %d: %s", id, free, r.text)
+		}
+	}
+	for _, use := range r.Grants {
+		for other, g := range is.grants {
+			if g.expires > x.times[len(x.times)-1].Unix() && g.expires < is.grants[use.ID].expires && g.used < g.units {
+				return fmt.Sprintf("rule 11: %s draws on grant %s, and %d are left of %s, which ends before: %s", id, use.ID, g.units-g.used, other, r.text)
+			}
+		}
+	}
+	return ""
 }
 
 // balance compares what a write adds to the count and history of a limit with what it adds to the records that say where they count: then nothing is ever charged twice, or lost.

@@ -40,6 +40,23 @@ func laterWorlds() []*world {
 			clients: []script{does(deduct("a", 40), deduct("d", 70)), does(deduct("b", 60)), does(refund("r", "old", 20), deduct("c", 50))},
 		},
 		{
+			name: "units that come back beside a grant", times: still, faults: 1, kinds: mayLose,
+			before:  []past{{sunday, deduct("old", 100)}, {sunday, grants("g", 50, time.Hour)}},
+			clients: []script{does(deduct("a", 30), refund("q", "a", 30, headroom.CodeInvalid)), does(refund("r", "old", 20), deduct("c", 5)), does(deduct("b", 25))},
+		},
+		{
+			name: "units that come back to the grant that ends first", times: still, faults: 1, kinds: mayLose,
+			before: []past{{sunday, deduct("old", 100)}, {sunday, grants("early", 20, time.Hour)}, {sunday, grants("late", 50, 2*time.Hour)},
+				{sunday, hold("h", 20, 10*time.Minute)}},
+			clients: []script{does(deduct("a", 15), deduct("d", 20)), does(release("h"), deduct("c", 10)), does(deduct("b", 30))},
+		},
+		{
+			name: "a grant in the place of one that is over", times: still, faults: 1, kinds: mayLose,
+			before: []past{{sunday.Add(-40 * day), grants("g", 10, time.Hour)}, {sunday.Add(-20 * day), deduct("then", 1)}, {sunday, deduct("old", 100)},
+				{sunday, hold("h", 0, time.Hour)}},
+			clients: []script{does(record1("a", 20), deduct("d", 5)), does(grants("g", 30, time.Hour)), does(record1("b", 15))},
+		},
+		{
 			name: "totals that move again", times: []time.Time{midnight}, faults: 1, kinds: mayLose, totals: true, catalog: dayAndWeek,
 			before: each(14, func(i int) past {
 				return past{saturday.Add(time.Duration(i-13) * day), deduct(fmt.Sprint("day", i), 10)}
