@@ -79,8 +79,8 @@ func build(root, path string) error {
 	if err := extract(root, source); err != nil {
 		return err
 	}
-	// Without the paths in it a package that was built before comes from Go's cache.
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(work, "headroom"), "./cmd/headroom")
+	// With the flags of everybody else, so that what it depends on comes from the cache of Go.
+	build := exec.Command("go", "build", "-o", filepath.Join(work, "headroom"), "./cmd/headroom")
 	build.Dir = source
 	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
