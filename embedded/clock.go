@@ -24,6 +24,7 @@ type clock struct {
 	mark    time.Time     // zero: nothing was written by the clock yet
 	kept    time.Time     // the mark in the log, at most markStep behind
 	horizon time.Duration // the longest horizon that any change asked for, in the log
+	newest  time.Time     // the label of the youngest generation of ids after whose beginning old ones were swept
 }
 
 // ClockStatus is what a store thinks of its clock.
@@ -43,9 +44,10 @@ func (s *Store) present(callers time.Time) (time.Time, error) {
 	if !callers.IsZero() {
 		return callers, nil
 	}
-	now := s.clock.now()
+	// The clock is read under the lock of its mark: between the two another's later reading could move the mark, after
+	// a host's sleep by hours, and this reading would seem to come from a clock that was set back.
 	s.clock.mu.Lock()
-	mark := s.clock.mark
+	now, mark := s.clock.now(), s.clock.mark
 	s.clock.mu.Unlock()
 	if !trusted(now, mark) {
 		return time.Time{}, headroom.Errorf(headroom.CodeClock, nil,

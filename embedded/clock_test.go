@@ -174,3 +174,22 @@ func TestMarkReachesTheStartOfEveryOpenedWindow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A reading is compared with the mark of its moment. Another goroutine's later reading, after the host
+// has slept, makes nobody's earlier one a clock that was set back: the clock is read under the mark's lock.
+func TestReadingAndMarkAreOfOneMoment(t *testing.T) {
+	var s *Store
+	reads := 0
+	s = open(t, vfs.NewMem(), "db", func() time.Time {
+		if s != nil {
+			if reads++; s.clock.mu.TryLock() {
+				s.clock.mark = monday.AddDate(0, 0, 1) // another has read the clock, and wrote
+				s.clock.mu.Unlock()
+			}
+		}
+		return monday
+	})
+	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); err != nil || reads == 0 {
+		t.Errorf("%d readings, %v", reads, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -22,6 +23,8 @@ type disk struct {
 	log *slog.Logger
 
 	failed atomic.Pointer[failure]
+
+	vouched voucher
 }
 
 // failure is why the directory was frozen, and the file system that has taken its place.
@@ -70,6 +73,9 @@ func (d *disk) memory(name string) *vfs.MemFS {
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
 func (d *disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(d.FS.PathBase(name), "marker.manifest.") {
+		d.vouch()
+	}
 	if mem := d.memory(name); mem != nil {
 		return mem.Create(name, category)
 	}
@@ -78,6 +84,7 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 }
 
 func (d *disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	d.vouch()
 	if mem := d.memory(newname); mem != nil {
 		return mem.Create(newname, category)
 	}
@@ -96,7 +103,7 @@ func (d *disk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts .
 // opened wraps a file that was opened for writing, or gives one in memory if opening it has just frozen the directory.
 func (d *disk) opened(name string, category vfs.DiskWriteCategory, what string, f vfs.File, err error) (vfs.File, error) {
 	if err == nil {
-		return &file{File: f, disk: d, name: name}, nil
+		return d.following(&file{File: f, disk: d, name: name}), nil
 	}
 	d.fail(what, err)
 	return d.memory(name).Create(name, category)
@@ -129,6 +136,7 @@ func (d *disk) Stat(name string) (vfs.FileInfo, error) {
 }
 
 func (d *disk) Remove(name string) error {
+	d.vouch()
 	if mem := d.memory(name); mem != nil {
 		_ = mem.Remove(name) // it may be one of the frozen files
 		return nil
@@ -182,12 +190,14 @@ type file struct {
 	vfs.File
 	disk *disk
 	name string
+	sum  *sum // of what was written to a manifest; nil for others
 }
 
 func (f *file) Write(p []byte) (int, error) {
 	if f.disk.failure() == nil {
 		_, err := f.File.Write(p)
 		f.disk.fail("write "+f.name, err)
+		f.sum.write(p)
 	}
 	return len(p), nil
 }
@@ -203,6 +213,7 @@ func (f *file) WriteAt(p []byte, offset int64) (int, error) {
 func (f *file) Sync() error {
 	if f.disk.failure() == nil {
 		f.disk.fail("sync "+f.name, f.File.Sync())
+		f.disk.follow(f)
 	}
 	return nil
 }
@@ -210,6 +221,7 @@ func (f *file) Sync() error {
 func (f *file) SyncData() error {
 	if f.disk.failure() == nil {
 		f.disk.fail("sync "+f.name, f.File.SyncData())
+		f.disk.follow(f)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ import (
 // Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion or stateVersion,
 // so that a later format can change one kind of row and still read those written before.
 const (
-	format       = 1
+	storeFormat  = 1
 	rowVersion   = 1
 	stateVersion = 2 // of the rows s. In 1 they had two generations
 )

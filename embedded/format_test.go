@@ -74,7 +74,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encodeClock(monday, epoch))
 	f.Add(encodeHolds(map[string]headroom.Record{"job": {Kind: headroom.KindHold, Cost: 5, Expires: monday}}))
 	f.Add(encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday}}))
-	f.Add(encodeFormat(format))
+	f.Add(encodeFormat(storeFormat))
 	f.Add([]byte{rowVersion, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if e, err := decodeEntry(row); err == nil {
@@ -186,7 +186,7 @@ func FuzzRows(f *testing.F) {
 		clock.now = monday
 		b := s.db.NewBatch()
 		errs := []error{
-			b.DeleteRange([]byte{tableGrants}, []byte{tableState + 1}, nil), b.Set([]byte{tableFormat}, encodeFormat(format), nil),
+			b.DeleteRange([]byte{tableGrants}, []byte{tableState + 1}, nil), b.Set([]byte{tableFormat}, encodeFormat(storeFormat), nil),
 			b.Set(stateKey(key), state, nil), b.Set(holdsKey(key), holds, nil), b.Set(grantsKey(key), grants, nil),
 			b.Set(historyKey(key, "week"), past, nil), b.Set(historyKey(key, "day"), past, nil), b.Set(opKey(generation{byClock, label}, key, "op"), record, nil),
 		}

@@ -49,10 +49,20 @@ func Open(dir string, opts Options) (*Store, error) {
 		}
 		opts.fs = vfs.Default
 	}
-	s := &Store{dir: dir, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed()}
-	var err error
+	s := &Store{dir: dir, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
+	err := s.disk.undamaged()
+	if err != nil {
+		// Another process that has the store may be about to change what was looked at.
+		if c, held := s.disk.Lock(opts.fs.PathJoin(dir, "LOCK")); errors.As(held, new(lockHeld)) {
+			err = held
+		} else if held == nil {
+			_ = c.Close()
+		}
+		return nil, refused(dir, err)
+	}
+	final := format(opts.fs, dir) == engineFormat
 	if s.db, err = pebble.Open(dir, s.engine(opts)); err == nil {
-		if err = s.begin(); err != nil || s.disk.failure() != nil {
+		if err = s.begin(final); err != nil || s.disk.failure() != nil {
 			_ = s.db.Close()
 		}
 	} else if newer(opts.fs, dir) {
@@ -99,8 +109,8 @@ func (l engineLog) Fatalf(format string, args ...any) {
 	l.disk.fail("engine", fmt.Errorf(format, args...))
 }
 
-// begin reads what belongs to the store as a whole, or writes it if the store is new.
-func (s *Store) begin() error {
+// begin reads what belongs to the store as a whole, or writes it if the store is new. final says that the engine's files had their final format before they were opened.
+func (s *Store) begin(final bool) error {
 	var number uint64
 	known, err := s.get([]byte{tableFormat}, func(row []byte) (err error) {
 		number, err = decodeFormat(row)
@@ -112,8 +122,13 @@ func (s *Store) begin() error {
 	if !known {
 		return s.create()
 	}
-	if number != format {
-		return fmt.Errorf("%w: it has format %d, this program knows format %d", errNewer, number, format)
+	if number != storeFormat {
+		return fmt.Errorf("%w: it has format %d, this program knows format %d", errNewer, number, storeFormat)
+	}
+	if !final {
+		if err := s.put([]byte{tableFormat}, encodeFormat(number)); err != nil {
+			return err
+		}
 	}
 	_, err = s.get([]byte{tableClock}, func(row []byte) (err error) {
 		s.clock.kept, s.clock.horizon, err = decodeClock(row)
@@ -123,7 +138,11 @@ func (s *Store) begin() error {
 		return err
 	}
 	s.clock.mark = s.clock.kept
-	return s.sweep()
+	labels, err := s.labels()
+	if err == nil && len(labels) > 0 {
+		s.clock.newest = labels[len(labels)-1]
+	}
+	return cmp.Or(err, s.sweep())
 }
 
 // create writes the format into an empty database. One with rows in it is somebody else's.
@@ -139,7 +158,17 @@ func (s *Store) create() error {
 	if foreign {
 		return errForeign
 	}
-	return s.db.Set([]byte{tableFormat}, encodeFormat(format), pebble.Sync)
+	return s.put([]byte{tableFormat}, encodeFormat(storeFormat))
+}
+
+// put writes the row into a table and begins a new log. The engine opened the first log before it had
+// brought its files to their final format, without the marks by which damage in the midst of a log is
+// noticed: nothing that was acknowledged lies in it.
+func (s *Store) put(key, row []byte) error {
+	if err := s.db.Set(key, row, pebble.Sync); err != nil {
+		return err
+	}
+	return s.db.Flush()
 }
 
 var (
@@ -148,13 +177,19 @@ var (
 )
 
 // newer reports whether the files in dir are of a format that the engine of this program does not know; the engine's own error cannot be told from others.
-func newer(fs vfs.FS, dir string) bool {
+func newer(fs vfs.FS, dir string) bool { return format(fs, dir) > engineFormat }
+
+// format is the format of the engine's files in dir, 0 if nobody says.
+func format(fs vfs.FS, dir string) pebble.FormatMajorVersion {
 	text, err := atomicfs.ReadMarker(fs, dir, "format-version")
 	if err != nil {
-		return false
+		return 0
 	}
-	number, err := strconv.ParseUint(text, 10, 64)
-	return err == nil && number > uint64(engineFormat)
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return pebble.FormatMajorVersion(number)
 }
 
 // refused is the error of a directory that cannot be opened.

@@ -6,17 +6,22 @@
 // and the log takes with one sync all that was applied by then, so no writer waits for another's sync. The log is written in order: who has seen a change that is still on its way waits for that change, and has then waited for all before it.
 //
 // Small writes: a deduction writes one row for the state and one for the operation's id, whatever the length of the history, which has a row of its own that is rewritten when a window turns. Ids lie in the order of their generations,
-// so that opening the store can drop a whole old generation at once; a lookup does not depend on that (sweep.go). The format is described in format.go.
+// so that whoever begins a new generation can drop a whole old one at once; a lookup does not depend on that (sweep.go). The format is described in format.go.
 //
 // The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
 //
 // A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in ErrOutcomeUnknown, later ones in ErrUnavailable, and the directory stays as it is at that moment. Once the cause is mended,
 // opening the store again finds all that was acknowledged (disk.go). A disk that neither fails nor answers makes writers wait, past their deadlines, since they cannot know the outcome.
+//
+// Damage is an error, ErrFormat, and nothing is changed: a file that is missing, cut short or has a byte turned, a directory copied without its empty files (damage.go). Or all that was acknowledged is there without the file.
+// Only this cannot be noticed, since a power cut could have left the same: that a log (*.log) is missing, or that the end of the newest log, from some byte on, is cut off or its last records are damaged.
+// A store that was closed has nothing in its logs, so there nothing is lost by that.
 package embedded
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/maphash"
 	"log/slog"
 	"maps"
@@ -37,6 +42,7 @@ type Options struct {
 	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
 
 	fs       vfs.FS // the file system, for tests. Nil: the host's
+	keepIDs  bool   // sweep only when the store is opened, for tests
 	memTable uint64 // bytes of recent writes that are kept in memory, for tests. Zero: memTableSize
 }
 
@@ -50,6 +56,8 @@ type Store struct {
 	disk   *disk
 	clock  clock
 	closed atomic.Bool
+	wrote  atomic.Bool // something, since it was opened
+	keeps  bool        // ids until it is opened again
 
 	seed    maphash.Seed
 	stripes [stripes]stripe
@@ -104,7 +112,10 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	}
 	v, b, on, err := s.attempt(ctx, c, now)
 	if b != nil {
-		err = s.sync(b, on, err)
+		s.wrote.Store(true)
+		if err = s.sync(b, on, err); err == nil && c.Now.IsZero() && !c.Rotate.IsZero() && !s.keeps {
+			s.turned(c.Rotate)
+		}
 	} else if err == nil {
 		err = s.settled(ctx, on)
 	}
@@ -168,6 +179,7 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	on := make(pending)
 	st.last = on
 	st.mu.Unlock()
+	s.wrote.Store(true)
 	return s.sync(b, on, err)
 }
 
@@ -176,7 +188,11 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if err := s.db.Close(); err != nil && s.disk.failure() == nil {
+	var flushed error
+	if s.wrote.Load() && s.disk.failure() == nil {
+		flushed = s.db.Flush() // of a table no damage goes unnoticed, of a log that of its end does
+	}
+	if err := errors.Join(flushed, s.db.Close()); err != nil && s.disk.failure() == nil {
 		return headroom.Errorf(headroom.CodeUnavailable, err, "the store in %s did not close cleanly; what was acknowledged is on disk", s.dir)
 	}
 	return nil

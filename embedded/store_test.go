@@ -233,7 +233,7 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 	t.Run("of the store", func(t *testing.T) {
 		mem := vfs.NewMem()
 		s := open(t, mem, "db", nil)
-		if err := s.db.Set([]byte{tableFormat}, append(encodeFormat(format+1), "more"...), pebble.Sync); err != nil {
+		if err := s.db.Set([]byte{tableFormat}, append(encodeFormat(storeFormat+1), "more"...), pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
 		closeStore(t, s)

@@ -116,3 +116,81 @@ func TestAReplayedLogIsNotSwept(t *testing.T) {
 		t.Errorf("%d of 5 were replays", n)
 	}
 }
+
+// A process that is never restarted keeps the ids of some horizons, not of its whole life (a year here).
+func TestRunningStoreForgetsOldIds(t *testing.T) {
+	const ids, horizon = 20, 24 * time.Hour
+	mem, clock := vfs.NewMem(), &hand{monday}
+	s := open(t, mem, "db", clock.read)
+	e, err := loadEngine(s, horizon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for day := range 365 {
+		clock.now = monday.Add(time.Duration(day) * horizon)
+		for n := range ids {
+			deduct(t, e, fmt.Sprint("user", n%7), fmt.Sprint(day, "-", n), 1)
+		}
+		rows := 0
+		each(t, s, tableOps, func(_, _ []byte) { rows++ })
+		most = max(most, rows)
+		// What was charged a horizon ago, at most, is remembered.
+		if day > 0 {
+			clock.now = clock.now.Add(-1)
+			if d := deduct(t, e, "user3", fmt.Sprint(day-1, "-", 3), 1); !d.Replay {
+				t.Fatalf("day %d: the id of the day before is forgotten", day)
+			}
+			clock.now = clock.now.Add(1)
+		}
+	}
+	t.Logf("%d ids in a year, at most %d rows", 365*ids, most)
+	if limit := (sweepHorizons + 2) * (ids + 1); most > limit {
+		t.Errorf("%d rows of ids, more than %d", most, limit)
+	}
+}
+
+// Meters with horizons of their own begin many generations by one wrong reading: they count for one.
+func TestOneWrongReadingBeginsOneGeneration(t *testing.T) {
+	at := func(days ...int) (labels []time.Time) {
+		for _, day := range days {
+			labels = append(labels, monday.AddDate(0, 0, day))
+		}
+		return labels
+	}
+	for _, c := range []struct {
+		labels  []time.Time
+		present int // days
+		want    int
+	}{
+		{at(0, 10, 20, 30, 40), 41, 2},                // of 0 and 10 three horizons are over
+		{at(0, 10), 1000, 0},                          // too few came after
+		{at(0, 10, 991, 993, 995, 997, 999), 1000, 0}, // a wrong reading, of five meters
+		{at(0, 10, 20, 991, 993, 995, 997, 999), 1000, 1},
+		{at(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33), 33, 1},
+		{nil, 0, 0},
+	} {
+		if got := swept(c.labels, monday.AddDate(0, 0, c.present), 10*24*time.Hour); got != c.want {
+			t.Errorf("of %v at day %d %d go, want %d", c.labels, c.present, got, c.want)
+		}
+	}
+}
+
+// The longest horizon that was ever asked for holds on, also when the store is opened again and asked
+// for a shorter one: what was promised by the longer one is remembered.
+func TestHorizonIsNeverLowered(t *testing.T) {
+	mem, clock := vfs.NewMem(), &hand{monday}
+	s := open(t, mem, "db", clock.read)
+	for _, c := range []struct{ asked, kept time.Duration }{{epoch, epoch}, {4 * epoch, 4 * epoch}, {epoch, 4 * epoch}} {
+		e, err := loadEngine(s, c.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.now = clock.now.Add(epoch)
+		deduct(t, e, "ann", clock.now.String(), 1)
+		s = reopen(t, s, mem, clock)
+		if s.clock.horizon != c.kept {
+			t.Errorf("asked for %s, %s is kept, want %s", c.asked, s.clock.horizon, c.kept)
+		}
+	}
+}
