@@ -45,7 +45,9 @@ func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
 	old(0, `"used":57`, "refund", "ann", "--operation", "b", "--id", "r2", "--units", "3")
 	for n := range 3 {
 		old(0, fmt.Sprintf(`"used":%d`, 58+2*n), "deduct", "ann", "1", "--operation", fmt.Sprint("old", n))
-		young("another", func(e *headroom.Engine) (headroom.Decision, error) { return e.Deduct(t.Context(), request(fmt.Sprint("new", n), 1)) }, int64(59+2*n), 0, false)
+		young("another", func(e *headroom.Engine) (headroom.Decision, error) {
+			return e.Deduct(t.Context(), request(fmt.Sprint("new", n), 1))
+		}, int64(59+2*n), 0, false)
 	}
 	old(1, "over_limit", "deduct", "ann", "140", "--operation", "too much")
 }
