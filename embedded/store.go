@@ -6,7 +6,7 @@
 // and the log takes with one sync all that was applied by then, so no writer waits for another's sync. The log is written in order: who has seen a change that is still on its way waits for that change, and has then waited for all before it.
 //
 // Small writes: a deduction writes one row for the state and one for the operation's id, whatever the length of the history, which has a row of its own that is rewritten when a window turns. Ids lie in the order of their generations,
-// so that whoever begins a new generation can drop a whole old one at once; a lookup does not depend on that (sweep.go). The format is described in format.go.
+// so that whoever begins a new generation can drop a whole old one at once; a lookup does not depend on that (sweep.go). The ids of a subject that does nothing for three of the longest horizons go with them. The format is described in format.go.
 //
 // The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
 //
