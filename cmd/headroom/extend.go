@@ -28,8 +28,7 @@ func (a *app) extendCommand() *cobra.Command {
 			}
 			return a.decide(cmd, args, &spend, said{done: "extended", again: "extended before"},
 				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
-					d, err := e.Extend(ctx, r, lasts.Duration)
-					return untilExpiry(ctx, e, r, d, err)
+					return untilExpiry(e.Extend(ctx, r, lasts.Duration))
 				})
 		},
 	}

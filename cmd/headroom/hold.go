@@ -33,8 +33,7 @@ Let it last longer than the work can take, with its retries. A repeat of the sam
 			}
 			return a.decide(cmd, args, &spend, said{done: "held", again: "held before"},
 				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
-					d, err := e.Hold(ctx, r, lasts.Duration)
-					return untilExpiry(ctx, e, r, d, err)
+					return untilExpiry(e.Hold(ctx, r, lasts.Duration))
 				})
 		},
 	}
@@ -43,14 +42,10 @@ Let it last longer than the work can take, with its retries. A repeat of the sam
 	return cmd
 }
 
-// untilExpiry adds to a decision when the hold of its operation ends: the store's clock says, and a repeat of a hold keeps the expiry of the first.
-func untilExpiry(ctx context.Context, e *headroom.Engine, r headroom.Request, d headroom.Decision, err error) (answer, error) {
-	if err != nil || !d.Allowed {
-		return answer{Decision: d}, err
-	}
-	u, err := e.Usage(ctx, headroom.UsageRequest{Subject: r.Subject, Meter: r.Meter, Now: r.Now})
-	a := answer{Decision: d, expires: u.Holds[r.Operation].Expires}
-	if a.expires.IsZero() {
+// untilExpiry says of a decision when the hold of its operation ends.
+func untilExpiry(d headroom.Decision, err error) (answer, error) {
+	a := answer{Decision: d, expires: d.Expires}
+	if err == nil && d.Allowed && d.Expires.IsZero() {
 		// The first decision stands, as for every repeat, but whoever is about to begin the work must know.
 		a.note = "nothing is held under this id any more: it was settled or released, or its time is over"
 	}
