@@ -30,7 +30,8 @@ type counter struct {
 	start, end     int64
 	count, carried int64
 	past           map[int64]int64 // by start; of closed windows only
-	moves          int64           // of totals, to the ledger
+	moves          int64           // of totals, to the ledger,
+	movedPast      map[int64]bool  // and which of past are from there
 }
 
 type grant struct{ units, used, expires int64 }
@@ -39,6 +40,7 @@ type record struct {
 	headroom.Record
 	text   string
 	oldest bool // of the generation that is forgotten next
+	moved  bool // it stands in the ledger
 }
 
 func (x *explorer) read(tables int32) books {
@@ -61,12 +63,17 @@ func readBooks(t memdynamo.Tables) books {
 		if b == nil {
 			continue
 		}
+		// Rows of one thing come in the order of their versions, and each hides those before it; what the item has hides them all.
 		kind, name, _ := strings.Cut(str(row["row"]), "#")
+		name, _, _ = strings.Cut(name, "\x00")
 		switch kind {
 		case "op":
-			_, there := b.records[name]
-			if label := num(row["epoch"]); !there && (label == b.epoch || label == b.before) {
+			at, there := b.records[name]
+			if label := num(row["epoch"]); (!there || at.moved) && (label == b.epoch || label == b.before) {
 				b.add(name, str(row["charge"]), label != b.epoch)
+				at = b.records[name]
+				at.moved = true
+				b.records[name] = at
 			}
 		case "past":
 			limit, at, _ := strings.Cut(name, "#")
@@ -75,8 +82,8 @@ func readBooks(t memdynamo.Tables) books {
 				panic(err)
 			}
 			if c, ok := b.counters[limit]; ok && start.Unix() < c.start {
-				if _, there := c.past[start.Unix()]; !there {
-					c.past[start.Unix()] = num(row["total"])
+				if _, there := c.past[start.Unix()]; !there || c.movedPast[start.Unix()] {
+					c.past[start.Unix()], c.movedPast[start.Unix()] = num(row["total"]), true
 				}
 			}
 		}
@@ -94,7 +101,7 @@ func readItem(item map[string]types.AttributeValue) *book {
 		}
 		span := strings.Split(str(item[name]), "/")
 		count := "quotaCount" + limit
-		c := counter{key: span[0], start: number(span[1]), end: number(span[2]), count: num(item[count]), carried: num(item["quotaCarried"+limit]), past: map[int64]int64{}}
+		c := counter{key: span[0], start: number(span[1]), end: number(span[2]), count: num(item[count]), carried: num(item["quotaCarried"+limit]), past: map[int64]int64{}, movedPast: map[int64]bool{}}
 		c.moves = num(child(item["quotaPast"+limit])["more"])
 		for at, v := range child(item["quotaPast"+limit]) {
 			if start, err := strconv.ParseInt(at, 10, 64); err == nil && start < c.start {
@@ -109,7 +116,7 @@ func readItem(item map[string]types.AttributeValue) *book {
 		if err != nil {
 			panic(err)
 		}
-		b.counters[""] = counter{key: key, start: week.Start.Unix(), end: week.End.Unix(), count: num(item["quotaCount"]), past: map[int64]int64{}}
+		b.counters[""] = counter{key: key, start: week.Start.Unix(), end: week.End.Unix(), count: num(item["quotaCount"]), past: map[int64]int64{}, movedPast: map[int64]bool{}}
 	}
 	// The main limit has no name in its attributes.
 	fixed := map[string]counter{}
@@ -137,11 +144,12 @@ func readItem(item map[string]types.AttributeValue) *book {
 }
 
 func (b *book) add(id, text string, oldest bool) {
-	r, err := headroom.ParseRecord(strings.TrimSuffix(text, " ~"))
+	charge, _, _ := strings.Cut(text, " ~") // what follows is the version
+	r, err := headroom.ParseRecord(charge)
 	if err != nil {
 		panic(err)
 	}
-	b.records[id] = record{r, text, oldest}
+	b.records[id] = record{Record: r, text: text, oldest: oldest}
 }
 
 func str(v types.AttributeValue) string {

@@ -243,7 +243,7 @@ func (x *explorer) overdue(s state) (all []int32) {
 		return nil
 	}
 	for _, row := range x.values[s.tables].Items(ledger) {
-		if expires := num(row["expires"]); expires < x.times[s.clock].Unix() && x.asksAbout(fmt.Sprintf("%q", str(row["row"]))) {
+		if expires := num(row["expires"]); expires < x.times[s.clock].Unix() && x.asksAbout(text(str(row["row"]))) {
 			key := map[string]any{"key": map[string]string{"S": str(row["key"])}, "row": map[string]string{"S": str(row["row"])}}
 			deletion := map[string]any{"DeleteRequest": map[string]any{"Key": key}}
 			all = append(all, x.request(request{op: "BatchWriteItem", body: text(map[string]any{"RequestItems": map[string]any{ledger: []any{deletion}}})}))

@@ -421,7 +421,8 @@ func itemOf(attrs map[string]types.AttributeValue) item {
 	for _, name := range []string{"quotaHolds", "quotaOps", "quotaOpsBefore"} {
 		if m, ok := attrs[name].(*types.AttributeValueMemberM); ok {
 			for id, text := range m.Value {
-				i.records[id] += strings.TrimSuffix(text.(*types.AttributeValueMemberS).Value, " ~") // one that is there twice does not read
+				charge, _, _ := strings.Cut(text.(*types.AttributeValueMemberS).Value, " ~") // what follows is the version
+				i.records[id] += charge                                                      // one that is there twice does not read
 			}
 		}
 	}
@@ -437,18 +438,22 @@ func itemOf(attrs map[string]types.AttributeValue) item {
 
 // read reads both tables.
 func (n *run) read() map[string]item {
-	items := map[string]item{}
+	type place struct{ subject, id string }
+	items, versions := map[string]item{}, map[place]string{} // of what is from the ledger
 	n.scan(n.table, func(row map[string]types.AttributeValue) {
 		items[row["userId"].(*types.AttributeValueMemberS).Value] = itemOf(row)
 	})
 	n.scan(n.table+"-ledger", func(row map[string]types.AttributeValue) {
 		subject := strings.TrimPrefix(row["key"].(*types.AttributeValueMemberS).Value, "5#"+meter)
 		id, ok := strings.CutPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#")
-		if ok {
-			n.moved++
+		if !ok {
+			return
 		}
-		if have, there := items[subject].records[id]; ok && (!there || have == "") {
-			items[subject].records[id] = row["charge"].(*types.AttributeValueMemberS).Value
+		n.moved++
+		id, version, _ := strings.Cut(id, "\x00") // of one length, so that the later is the greater
+		at := place{subject, id}
+		if before, moved := versions[at]; items[subject].records[id] == "" || moved && version > before {
+			items[subject].records[id], versions[at] = row["charge"].(*types.AttributeValueMemberS).Value, version
 		}
 	})
 	return items
