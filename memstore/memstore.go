@@ -24,7 +24,10 @@ type entry struct {
 	young, old map[string]headroom.Record
 }
 
-var _ headroom.Store = (*Store)(nil)
+var (
+	_ headroom.Store     = (*Store)(nil)
+	_ headroom.Forgetter = (*Store)(nil)
+)
 
 // New returns an empty store. Its time is that of clock; nil is time.Now.
 func New(clock func() time.Time) *Store {
@@ -84,6 +87,27 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 		s.plans[subject] = plan
 	}
 	return nil
+}
+
+// Forget implements headroom.Forgetter.
+func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress func(rows int)) (rows int, err error) {
+	if err := alive(ctx); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.entries {
+		if key.Subject == subject {
+			rows += 1 + len(e.young) + len(e.old)
+			delete(s.entries, key)
+		}
+	}
+	if _, ok := s.plans[subject]; ok {
+		rows++
+		delete(s.plans, subject)
+	}
+	progress(rows)
+	return rows, nil
 }
 
 // Close implements headroom.Store. The store stays usable: its content lives as long as it does.

@@ -1,0 +1,187 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
+)
+
+var _ headroom.Forgetter = (*Store)(nil)
+
+// Forget implements headroom.Forgetter. It deletes the subject's rows of the ledger, then takes Headroom's attributes
+// and the plan out of the item, and deletes the item if nothing but the key is left. Then it looks at the ledger once
+// more, since a writer may have moved ids there. The item goes after the ledger, for it says of which meters there are rows.
+//
+// It needs more rights than anything else: DeleteItem on the table, Query and BatchWriteItem on the ledger.
+func (s *Store) Forget(ctx context.Context, subject string, meters []string, progress func(rows int)) (rows int, err error) {
+	done := func(n int) {
+		if rows += n; n > 0 {
+			progress(rows)
+		}
+	}
+	attrs, err := s.attributes(ctx, subject)
+	if err != nil {
+		return rows, err
+	}
+	for name := range attrs {
+		if meter, ok := s.opts.meterOf(name); ok {
+			meters = append(meters, meter)
+		}
+	}
+	meters = append(slices.Clone(meters), s.opts.Meter)
+	slices.Sort(meters)
+	meters = slices.Compact(meters)
+	if err := s.forgetRows(ctx, subject, meters, done); err != nil {
+		return rows, err
+	}
+	if len(attrs) > 0 {
+		if err := s.forgetItem(ctx, subject, attrs); err != nil {
+			return rows, err
+		}
+		done(1)
+	}
+	return rows, s.forgetRows(ctx, subject, meters, done)
+}
+
+// attributes returns the whole item of a subject.
+func (s *Store) attributes(ctx context.Context, subject string) (map[string]types.AttributeValue, error) {
+	var out *dynamodb.GetItemOutput
+	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.opts.Table, Key: s.key(subject), ConsistentRead: aws.Bool(true)}, opt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// meterOf returns the meter of which an attribute is, if that is another than the main one.
+func (o Options) meterOf(name string) (string, bool) {
+	rest, ok := strings.CutPrefix(name, o.Names.Prefix+"/")
+	slash := strings.LastIndexByte(rest, '/')
+	return rest[:max(0, slash)], ok && slash > 0
+}
+
+// owns reports whether an attribute is Headroom's.
+func (o Options) owns(name string) bool {
+	if name == o.Names.Window || name == o.Names.Count || name == o.Names.Plan {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, o.Names.Prefix)
+	if !ok {
+		return false
+	}
+	if meter, other := o.meterOf(name); other {
+		rest = name[len(o.field(meter, "")):]
+	}
+	return slices.Contains(fields, rest) || slices.ContainsFunc([]string{"Span:", "Count:", "Past:", "Carried:"}, func(of string) bool {
+		return strings.HasPrefix(rest, of)
+	})
+}
+
+// removedAtOnce is how many attributes one expression removes.
+const removedAtOnce = 100
+
+// forgetItem takes Headroom's attributes out of an item. It is not made where it is not there.
+func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string]types.AttributeValue) error {
+	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(attrs)), func(name string) bool { return !s.opts.owns(name) })
+	var failed *types.ConditionalCheckFailedException
+	for names := range slices.Chunk(ours, removedAtOnce) {
+		var e expression
+		e.require("attribute_exists(" + e.name(s.opts.Names.Subject) + ")")
+		for _, name := range names {
+			e.remove(e.name(name))
+		}
+		left, _, err := s.update(ctx, subject, &e)
+		if errors.As(err, &failed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		attrs = left
+	}
+	if len(attrs) > 1 {
+		return nil
+	}
+	// Nothing but the key is left. Who writes of the subject meanwhile keeps the item.
+	in := &dynamodb.DeleteItemInput{TableName: &s.opts.Table, Key: s.key(subject), ExpressionAttributeNames: map[string]string{}}
+	var none []string
+	for i, name := range []string{s.opts.Names.Window, s.opts.Names.Count, s.opts.Names.Plan, s.opts.field(s.opts.Meter, "Format")} {
+		alias := fmt.Sprintf("#%d", i)
+		in.ExpressionAttributeNames[alias] = name
+		none = append(none, "attribute_not_exists("+alias+")")
+	}
+	in.ConditionExpression = aws.String(strings.Join(none, " AND "))
+	_, err := s.do(ctx, writes, func(ctx context.Context, opt func(*dynamodb.Options)) error {
+		_, err := s.client.DeleteItem(ctx, in, opt)
+		return err
+	})
+	if errors.As(err, &failed) {
+		return nil
+	}
+	return err
+}
+
+// forgetRows deletes the rows of a subject from the ledger: those of its keys, and those of the list of who owes.
+func (s *Store) forgetRows(ctx context.Context, subject string, meters []string, done func(n int)) error {
+	for _, meter := range meters {
+		if err := s.deleteRows(ctx, ledgerOf(headroom.Key{Subject: subject, Meter: meter}), "", done); err != nil {
+			return err
+		}
+	}
+	for shard := range 16 {
+		if err := s.deleteRows(ctx, str(fmt.Sprintf("owes#%02d", shard)), subject, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteRows deletes the rows of a key of the ledger; with a subject given only those that name it.
+func (s *Store) deleteRows(ctx context.Context, key types.AttributeValue, subject string, done func(n int)) error {
+	in := &dynamodb.QueryInput{
+		TableName: &s.opts.Ledger, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:    aws.String("#k = :k"),
+		ProjectionExpression:      aws.String("#k, #r"),
+		ExpressionAttributeNames:  map[string]string{"#k": ledgerKey, "#r": ledgerSort},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":k": key},
+	}
+	if subject != "" {
+		in.FilterExpression = aws.String("#s = :s")
+		in.ExpressionAttributeNames["#s"], in.ExpressionAttributeValues[":s"] = "subject", str(subject)
+	}
+	for {
+		var out *dynamodb.QueryOutput
+		_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+			out, err = s.client.Query(ctx, in, opt)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for rows := range slices.Chunk(out.Items, rowsAtOnce) {
+			var deletes []types.WriteRequest
+			for _, row := range rows {
+				deletes = append(deletes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: row}})
+			}
+			if err := s.write(ctx, deletes); err != nil {
+				return err
+			}
+			done(len(rows))
+		}
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+			return nil
+		}
+	}
+}

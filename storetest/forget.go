@@ -1,0 +1,155 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// forgets holds what is asked of stores that can forget a subject, headroom.Forgetter.
+var forgets = []rule{
+	{"forget removes all of a subject and nothing of another", forgetsAll},
+	{"forget that is cut off finishes when it is repeated", forgetsInSteps},
+	{"forget of nobody is no error", forgetsNobody},
+}
+
+// lived returns accounts of one subject with something of everything that a store keeps, of two meters.
+func (w *world) lived(subject string) (slots, calls account) {
+	w.Helper()
+	plan := weekly("free", 1000)
+	plan.Limits = append(plan.Limits,
+		headroom.Limit{Meter: meter, Name: "day", Units: 900, Period: period(w.T, "day")}, headroom.Limit{Meter: "calls", Name: "week", Units: 1000})
+	c := w.catalog(1, headroom.Plan{Name: "own", Limits: plan.Limits})
+	slots = w.accountOn(c, 1000).of(subject)
+	calls = slots
+	calls.meter = "calls"
+	if err := slots.engine.SetPlan(w.Context(), subject, "own"); err != nil {
+		w.Fatal(err)
+	}
+	must := func(_ headroom.Decision, err error) {
+		w.Helper()
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	for _, a := range []account{slots, calls} {
+		w.back(base)
+		for i := range int64(40) {
+			must(a.engine.Deduct(w.Context(), a.request(id(i), 1)))
+		}
+		must(a.engine.Refund(w.Context(), headroom.RefundRequest{Subject: subject, Meter: a.meter, Operation: id(0), ID: "refund"}))
+		must(a.engine.Grant(w.Context(), headroom.GrantRequest{Subject: subject, Meter: a.meter, ID: "gift", Units: 5, Lasts: 60 * day}))
+		must(a.engine.Hold(w.Context(), a.request("held", 3), time.Hour))
+		for i := range 12 { // of more windows than an item has room for
+			w.set(base.Add(time.Duration(i+1) * week))
+			must(a.engine.Deduct(w.Context(), a.request(id(int64(100+i)), 1)))
+		}
+		must(a.engine.Hold(w.Context(), a.request("held too", 3), 20*day))
+	}
+	return slots, calls
+}
+
+// ids that accounts of lived have used.
+var livedIDs = []string{id(0), id(20), id(100), id(111), "refund", "gift", "held", "held too"}
+
+func forgetsAll(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	if _, ok := w.store.(headroom.Forgetter); !ok {
+		return // it says so by not having the method
+	}
+	name := w.account(1).subject
+	var others []account
+	for _, other := range []string{name + "a", name[:len(name)-1]} {
+		slots, calls := w.lived(other)
+		others = append(others, slots, calls)
+	}
+	slots, calls := w.lived(name)
+	var before []string
+	for _, a := range others {
+		before = append(before, a.stored(livedIDs...))
+	}
+	heard := 0
+	rows, err := slots.engine.Forget(t.Context(), name, func(n int) {
+		if n < heard {
+			t.Errorf("%d rows are gone after %d were", n, heard)
+		}
+		heard = n
+	})
+	if err != nil || rows != heard || rows < 3 {
+		t.Fatalf("%d rows, %d heard of, %v", rows, heard, err)
+	}
+	for _, a := range []account{slots, calls} {
+		nobody := a.of("nobody has seen this subject")
+		if got, want := a.stored(livedIDs...), nobody.stored(livedIDs...); got != want {
+			t.Errorf("after it was forgotten\n%s\nis stored, want\n%s", got, want)
+		}
+	}
+	for i, a := range others {
+		if after := a.stored(livedIDs...); after != before[i] {
+			t.Errorf("of %q\n%s\nbecame\n%s", a.subject, before[i], after)
+		}
+	}
+	if rows, err := slots.engine.Forget(t.Context(), name, nil); err != nil || rows != 0 {
+		t.Errorf("forgotten again: %d rows, %v", rows, err)
+	}
+	// It is nobody: it has the default plan and all its units, and a repeat from before is charged anew.
+	slots.under("free", 1).admit(id(0), 1, 1)
+}
+
+func forgetsInSteps(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	if _, ok := w.store.(headroom.Forgetter); !ok {
+		return
+	}
+	for step := 1; ; step++ {
+		slots, calls := w.lived(w.account(1).subject)
+		ctx, stop := context.WithCancel(t.Context())
+		heard := 0
+		_, err := slots.engine.Forget(ctx, slots.subject, func(int) {
+			if heard++; heard == step {
+				stop()
+			}
+		})
+		stop()
+		whole := heard < step
+		var failure *headroom.Error
+		if whole && err != nil || err != nil && !errors.As(err, &failure) {
+			t.Fatalf("cut off after step %d: %v", step, err)
+		}
+		if _, err := slots.engine.Forget(t.Context(), slots.subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []account{slots, calls} {
+			if got, want := a.stored(livedIDs...), a.of("nobody has seen this subject").stored(livedIDs...); got != want {
+				t.Errorf("cut off after step %d and repeated,\n%s\nis stored, want\n%s", step, got, want)
+			}
+		}
+		if whole {
+			return
+		}
+	}
+}
+
+func forgetsNobody(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	if _, ok := w.store.(headroom.Forgetter); !ok {
+		return
+	}
+	a := w.account(200)
+	if rows, err := a.engine.Forget(t.Context(), a.subject, nil); err != nil || rows != 0 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+	for _, bad := range []string{"", string(make([]byte, headroom.MaxSubject+1)), "\xff"} {
+		if _, err := a.engine.Forget(t.Context(), bad, nil); !errors.Is(err, headroom.ErrInvalid) {
+			t.Errorf("%.10q: %v", bad, err)
+		}
+	}
+	// A store that cannot forget is named as one.
+	b := w.engine(&lossy{Store: w.store}, a.catalog, headroom.Options{})
+	if _, err := b.Forget(t.Context(), a.subject, nil); !errors.Is(err, headroom.ErrInvalid) {
+		t.Errorf("a store that cannot forget: %v", err)
+	}
+}
