@@ -108,7 +108,7 @@ Exit status: 0 allowed or done, 1 refused, 2 error. An error is one line on stde
 	root.AddCommand(a.preflightCommand(), a.deductCommand(), a.usageCommand(), a.historyCommand(), a.explainCommand(), a.plansCommand(),
 		a.holdCommand(), a.settleCommand(), a.releaseCommand(), a.extendCommand(), a.refundCommand(), a.grantCommand(),
 		a.weekCommand(), a.costCommand(), a.replayCommand(), a.whatifCommand(), a.clockCommand(), a.tablesCommand(),
-		a.sendCommand(), a.jobsCommand(), a.reconcileCommand(), a.pipelineCommand())
+		a.sendCommand(), a.jobsCommand(), a.reconcileCommand(), a.pipelineCommand(), a.forgetCommand())
 	return root
 }
 
