@@ -11,6 +11,8 @@ import (
 // Store keeps the state of subjects. An implementation moves data and checks guards; it never decides. Package storetest holds the suite that each must pass.
 //
 // Each method is safe for use by many goroutines, honours ctx, and fails with an *Error.
+//
+// A store that can remove a subject for good is a Forgetter too.
 type Store interface {
 	// Load returns what is stored for q.Key: a state as of one moment, the records remembered for q.IDs, and the time.
 	// A key that nobody has written has the zero State; that is not an error.
