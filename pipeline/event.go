@@ -117,7 +117,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 //
 // The work of one that did not succeed may be done all the same. Its error says that where the
 // charge step was exhausted. Where the execution itself was stopped, or failed by an error that no
-// step can catch, only its history tells.
+// step can catch, only its history tells. So it does of one that failed without having marked its job
+// as failed: a machine of one's own may fail of its charge step.
 func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome, bool, error) {
 	done, result := false, []byte(nil)
 	look := x.Status == "TIMED_OUT" || x.Status == "ABORTED" || strings.HasPrefix(x.Error, "States.")
@@ -132,6 +133,13 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 		// A cause that is cut off, or none, is no result: the history has it whole.
 		done, result, look = true, []byte(x.Cause), !json.Valid([]byte(x.Cause))
 	}
+	if !done && !look && x.Status == "FAILED" {
+		marked, err := p.marked(ctx, name, x)
+		if err != nil {
+			return outcome{}, false, err
+		}
+		look = !marked
+	}
 	if look {
 		found, was, err := p.executions.Finished(ctx, name)
 		if err != nil {
@@ -145,6 +153,16 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 	}
 	o, err := readOutcome(name, x, done, result)
 	return o, true, err
+}
+
+// marked reports whether the job of an execution is known as failed, in the attempt that it ran.
+func (p *Pipeline) marked(ctx context.Context, name string, x Execution) (bool, error) {
+	o, err := readOutcome(name, x, false, nil)
+	if err != nil {
+		return false, err
+	}
+	j, found, err := p.jobs.Get(ctx, o.JobID)
+	return found && j.Status == Failed && j.Attempt == o.Attempt, err
 }
 
 // readOutcome reads the input of an execution and the result of its work.

@@ -39,6 +39,7 @@ var ends = []struct {
 	{"timed out while it was charged", "TIMED_OUT", "", "", `{"durationSeconds":840}`, 28},
 	{"stopped while it was charged", "ABORTED", "Operator", "by hand", `{"durationSeconds":840}`, 28},
 	{"the result is too much for a state", "FAILED", "States.DataLimitExceeded", "too long", `{"durationSeconds":840}`, 28},
+	{"a machine of one's own fails of its charge step", "FAILED", "Headroom.Temporary", "no answer", `{"durationSeconds":840}`, 28},
 	{"a path of the last step leads nowhere", "FAILED", "States.Runtime", "no such path", `{"durationSeconds":840}`, 28},
 }
 
@@ -101,9 +102,10 @@ func TestWorkThatWasNotDoneIsNotCharged(t *testing.T) {
 			w.want("a", Failed, "", 0, 0)
 		}
 	})
-	// The error of a step of the work's own is looked up nowhere: the step says that it failed.
+	// Where the last step has said that the work failed, nothing is looked up.
 	w := newWorld(t, Options{})
 	w.send(body("a", "alice", "neural", 900))
+	w.done(ExecutionName("a", 1), "")
 	w.stops(ExecutionName("a", 1), "FAILED", "Synthesis", "no", "")
 	w.runs.history = headroom.Errorf(headroom.CodeThrottled, nil, "nobody asks")
 	if _, err := w.event(ExecutionName("a", 1), "FAILED"); err != nil {
