@@ -2,7 +2,7 @@
 //
 //	queue -> Consume: preflight or hold -> Executions.Start -> ... work ... -> Finish: deduct or settle, last
 //
-// The path of a job is the order of the files: batch.go, message.go, name.go, job.go, consume.go, event.go, finish.go, charge.go, reconcile.go. Nothing here knows Lambda or an SDK.
+// The path of a job is the order of the files: batch.go, message.go, name.go, job.go, consume.go, event.go, finish.go, charge.go, reconcile.go, sweep.go; letter.go is for what went wrong. Nothing here knows Lambda or an SDK.
 //
 // Every step may be repeated, and may be cut off between any two of its writes: a repeat finishes what the first began, and no mix of repeats, sources and orders charges a job twice.
 package pipeline
