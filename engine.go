@@ -67,10 +67,16 @@ type Engine struct {
 	opts  Options
 }
 
-// New returns an engine on a store, by the plans of a catalog.
+// New returns an engine on a store, by the plans of a catalog. Where the store has a method MostLimits() int, that
+// is how many limits of one meter all plans together may have, and ErrInvalid names it.
 func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	if store == nil || catalog == nil {
 		return nil, invalid("an engine needs a store and a catalog")
+	}
+	if store, ok := store.(interface{ MostLimits() int }); ok {
+		if err := catalog.within(store.MostLimits()); err != nil {
+			return nil, err
+		}
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
@@ -390,11 +396,8 @@ func (e *Engine) validate(r Request, operation bool) error {
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
 		return err
 	}
-	if r.AnyPlan {
-		return nil
-	}
-	_, err := e.rules.catalog.resolve(r.Plan, "")
-	return err
+	// Whether the catalog has r.Plan matters only where no plan is stored: look finds out.
+	return nil
 }
 
 // checkTime reports a time that not every format can hold.

@@ -105,15 +105,27 @@ func (k rules) sweep(v View, r Request, only string) (verdict, bool, error) {
 	c := k.clearing(v, r.key(), r.Now)
 	kept := len(c.Records)
 	var taken []ChargedWindow
+	type closing struct {
+		limit string
+		start int64
+	}
+	closed := map[closing]bool{}
 	drawn := map[string]int64{}
 	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
 		hold := v.State.Holds[id]
 		if !hold.expired(v.Now) || len(c.Records)-kept == atOnce || only != "" && id != only {
 			continue
 		}
-		if len(c.Records) > kept && len(taken)+len(hold.Windows) > 2*atOnce {
+		more := maps.Clone(closed)
+		for _, w := range hold.Windows {
+			if w.Start.Before(v.State.Counters[w.Limit].Window.Start) {
+				more[closing{w.Limit, w.Start.Unix()}] = true
+			}
+		}
+		if len(c.Records) > kept && len(more) > atOnce {
 			continue // each window that has closed takes a part of the expression too
 		}
+		closed = more
 		taken = append(taken, hold.Windows...)
 		for _, use := range hold.Grants {
 			drawn[use.ID] += use.Units

@@ -64,6 +64,7 @@ type Catalog struct {
 // Two plans that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
 	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}, hard: map[[2]string]bool{}}
+	periods := map[[2]string]Period{}
 	for _, p := range plans {
 		if err := checkName("plan", p.Name); err != nil {
 			return nil, err
@@ -84,7 +85,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 			} else {
 				seen[at] = true
 			}
-			if err := c.count(l); err != nil {
+			if err := c.count(l, periods); err != nil {
 				return nil, err
 			}
 			if l.Mode == Hard {
@@ -92,6 +93,9 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 			}
 		}
 		c.plans[p.Name] = p.clone()
+	}
+	for _, counters := range c.counters {
+		slices.SortFunc(counters, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	}
 	if _, ok := c.plans[fallback]; !ok {
 		return nil, invalid("the default plan %q is not among the plans", fallback)
@@ -105,17 +109,28 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 	return c, nil
 }
 
-// count adds the counter of l, unless another plan brought it.
-func (c *Catalog) count(l Limit) error {
-	counters := c.counters[l.Meter]
-	i, found := slices.BinarySearchFunc(counters, l.Name, func(have Limit, name string) int { return strings.Compare(have.Name, name) })
-	if found {
-		if counters[i].Period != l.Period {
-			return invalid("limit %q of meter %q is by %s in one plan and by %s in another: give one of them another name", l.Name, l.Meter, counters[i].Period, l.Period)
-		}
-		return nil
+// count adds the counter of l, unless another plan brought it. periods are those of all counters so far.
+func (c *Catalog) count(l Limit, periods map[[2]string]Period) error {
+	at := [2]string{l.Meter, l.Name}
+	have, found := periods[at]
+	if found && have != l.Period {
+		return invalid("limit %q of meter %q is by %s in one plan and by %s in another: give one of them another name", l.Name, l.Meter, have, l.Period)
 	}
-	c.counters[l.Meter] = slices.Insert(counters, i, l)
+	if !found {
+		periods[at] = l.Period
+		l.Thresholds = nil // they are a plan's own
+		c.counters[l.Meter] = append(c.counters[l.Meter], l)
+	}
+	return nil
+}
+
+// within reports a meter that has more limits than a store can count in one write.
+func (c *Catalog) within(most int) error {
+	for _, meter := range slices.Sorted(maps.Keys(c.counters)) {
+		if n := len(c.counters[meter]); n > most {
+			return invalid("meter %q has %d limits in all plans together: this store takes at most %d", meter, n, most)
+		}
+	}
 	return nil
 }
 
@@ -224,6 +239,9 @@ func (c *Catalog) counts(name string) bool {
 
 func (p Plan) clone() Plan {
 	p.Limits = slices.Clone(p.Limits)
+	for i := range p.Limits {
+		p.Limits[i].Thresholds = slices.Clone(p.Limits[i].Thresholds)
+	}
 	return p
 }
 

@@ -118,6 +118,13 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 	return s, nil
 }
 
+// mostLimits is how many limits of one meter a write can count: DynamoDB takes expressions of 4 KB and of 300 operators
+// and functions. The largest write takes back windows that a wrong clock opened, or corrects windows that have closed.
+const mostLimits = 6
+
+// MostLimits is how many limits of one meter the plans of a catalog may have together. headroom.New asks for it.
+func (s *Store) MostLimits() int { return mostLimits }
+
 // Load implements headroom.Store.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
 	it, engines, err := s.get(ctx, q.Key, !q.Weak)

@@ -1,4 +1,5 @@
-// Package memstore keeps state in memory: for tests, examples and trial runs. It forgets everything when the process ends.
+// Package memstore keeps state in memory, for tests, examples and trial runs, and may keep what it is given: a caller
+// does not change a Change after it was committed. It forgets everything when the process ends.
 package memstore
 
 import (

@@ -399,7 +399,6 @@ func badHolds(t *testing.T, h Harness) {
 		"no id":          func(r *headroom.Request) { r.Operation = "" },
 		"not UTF-8":      func(r *headroom.Request) { r.Operation = "\xc3" },
 		"a negative":     func(r *headroom.Request) { r.Cost = -1 },
-		"a plan":         says("nonesuch"),
 		"a policy":       func(r *headroom.Request) { r.Over = 7 },
 		"a year too far": at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)),
 	} {

@@ -228,14 +228,18 @@ func ownLimits(t *testing.T, h Harness) {
 	own.does(deduct, "c", 501, never, 500, 0, says("pro"))
 	a.setPlan("free+slots/week=0")
 	a.under("free+slots/week=0", 0).does(deduct, "c", 1, never, 500, 0)
-	for _, bad := range []string{
+	a.unchanged(func() { a.under("free+slots/week=0", 0).does(deduct, "c", 1, never, 500, 0, says("nonesuch")) }, "c")
+	bads := []string{
 		"free+", "+slots/week=1", "free+slots/week", "free+slots/week=", "free+=1", "free+slots/week=-1", "free+slots/week=x", "free+slots/week=9223372036854775808",
 		"free+slots/nonesuch=1", "free+nonesuch/week=1", "nonesuch+slots/week=1", "free+slots/week=1+slots/week=2", "free+slots/week=1+", "free+slots/week=1 ",
-	} {
+	}
+	for _, bad := range bads {
 		a.failed("set plan "+bad, a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, bad), headroom.ErrInvalid)
-		a.fails(deduct, "c", 1, headroom.ErrInvalid, says(bad))
 	}
 	a.setPlan("")
+	for _, bad := range bads {
+		a.fails(deduct, "c", 1, headroom.ErrInvalid, says(bad))
+	}
 	a.uses(500)
 	w.set(monday)
 	// The caller's word may have limits of its own too.

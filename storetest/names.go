@@ -43,7 +43,6 @@ func badInput(t *testing.T, h Harness) {
 		"an id of 257 bytes":          func(r *headroom.Request) { r.Operation = strings.Repeat("\u00e9", 128) + "x" },
 		"an id not of UTF-8":          func(r *headroom.Request) { r.Operation = "\xc3" },
 		"a negative cost":             func(r *headroom.Request) { r.Cost = -1 },
-		"a plan that nothing knows":   says("nonesuch"),
 		"a policy that nothing knows": func(r *headroom.Request) { r.Over = 7 },
 		"a year of five digits":       at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)),
 		"a year before the first":     began(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)),
@@ -66,6 +65,8 @@ func badInput(t *testing.T, h Harness) {
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
+	// Whether a plan that nothing knows counts, what is stored says: it is an error, and nothing is written.
+	a.unchanged(func() { a.fail("id", 1, headroom.ErrInvalid, says("nonesuch")) }, "id")
 	a.admit("id", 1, 1)
 }
 

@@ -85,6 +85,8 @@ func usageUnderPlan(t *testing.T, h Harness) {
 	shows("pro", "pro", 150, 300)
 	a.setPlan("pro")
 	shows("free", "pro", 150, 300)
+	shows("nonesuch", "pro", 150, 300) // a caller's plan matters only where none is stored
+	a.setPlan("")
 	_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter, Plan: "nonesuch"})
 	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
 }
@@ -122,7 +124,10 @@ func assumedAnotherPlan(t *testing.T, h Harness) {
 	pro.admit("b", 10, 220)
 	pro.admit("c", 60, 280, says("mini"))
 	pro.deduct("d", 301, headroom.ReasonNeverFits, 280, says("mini"))
+	pro.deduct("d", 301, headroom.ReasonNeverFits, 280, says("nonesuch"))
+	a.setPlan("")
 	pro.fail("d", 1, headroom.ErrInvalid, says("nonesuch"))
+	a.setPlan("pro")
 	pro.deduct("d", 60, headroom.ReasonRecorded, 340, says("mini"), record)
 
 	// A plan that is stored between the first guess and its write.

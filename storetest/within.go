@@ -451,7 +451,6 @@ func badWithin(t *testing.T, h Harness) {
 		},
 		"no id":                  func() (headroom.Joint, error) { return p.ask("", 1) },
 		"a negative cost":        func() (headroom.Joint, error) { return p.ask("a", -1) },
-		"a plan nobody knows":    func() (headroom.Joint, error) { return p.ask("a", 1, says("nonesuch")) },
 		"an unknown policy":      func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Over = 7 }) },
 		"a subject of no letter": func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Subject = "" }) },
 	} {
