@@ -20,6 +20,7 @@ var crowdsOfHolds = []rule{
 	{"10 refunds at once give back no more than was charged", refundsAtOnce},
 	{"11 a grant asked for many times at once is added once", grantedAtOnce},
 	{"11 many draw on grants at once", drawnAtOnce},
+	{"11 many draw on a grant while another comes, one ends, and units come back to one that ends earlier", drawnMeanwhile},
 	{"13 several limits at once are charged together", severalAtOnce},
 	{"thresholds: each is crossed by exactly one of many at once", crossedAtOnce},
 	{"within: twenty users at once under one organisation", usersAtOnce},
