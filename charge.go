@@ -7,20 +7,36 @@ import (
 	"time"
 )
 
-// deduct decides a deduction.
+// deduct decides a deduction that its subject pays alone.
 func (k rules) deduct(r Request) intent {
+	ask := k.ask(r)
+	return func(v View) (verdict, error) {
+		if have := v.Records[r.Operation]; have.Within != "" {
+			return verdict{}, otherPayer(r, have, "")
+		}
+		return ask(v)
+	}
+}
+
+// ask decides a deduction, whoever pays beside its subject.
+func (k rules) ask(r Request) intent {
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.Operation]; ok {
-			switch {
-			case have.Kind == KindHold:
-				return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
-			case have.Kind != KindDeduct || have.Cost != r.Cost:
-				return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
-			}
-			return k.replay(v, r, have, have.reason())
+			return k.deducted(v, r, have)
 		}
 		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 	}
+}
+
+// deducted answers a deduction of which the id is known.
+func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
+	switch {
+	case have.Kind == KindHold:
+		return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
+	case have.Kind != KindDeduct || have.Cost != r.Cost:
+		return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
+	}
+	return k.replay(v, r, have, have.reason())
 }
 
 // hold decides a hold.

@@ -91,6 +91,7 @@ func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 }
 
 // Preflight says whether r would be admitted now. It is a best-effort look before the work: it writes nothing, may see a state that is a little old, and binds nobody.
+// Since it writes nothing, it is the one look that leaves debts as they are: see DeductWithin.
 func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != ""); err != nil {
 		return Decision{}, err
@@ -112,7 +113,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 }
 
 func (e *Engine) preflight(ctx context.Context, v View, q Query, r Request) (Decision, error) {
-	answer, v, err := e.decide(ctx, v, q, e.rules.deduct(r))
+	answer, v, err := e.decide(ctx, v, q, e.rules.ask(r))
 	if err != nil || answer.change == nil {
 		return answer.decision, err
 	}
@@ -233,33 +234,47 @@ func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
 	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID}, Now: r.Now}, e.rules.grant(r))
 }
 
-// run decides and commits, until the decision is final. It begins with guess, which nobody has seen in the store, or, if that is nil, with a look.
+// run decides and commits, until the decision is final, and finishes the debts that it sees. It begins with guess, which nobody has seen in the store, or, if that is nil, with a look.
 func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (Decision, error) {
+	d, v, err := e.attempt(ctx, start{guess: guess}, q, decide)
+	e.finishSeen(ctx, q, v)
+	return d, err
+}
+
+// start is where an attempt begins: with a guess, with what was seen in the store, or with a look.
+type start struct{ guess, seen *View }
+
+// attempt is run without the debts. It returns the last view of what is stored too, if there was one.
+func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent) (Decision, View, error) {
 	var v View
 	var err error
-	unsure := false        // something that was sent may yet be written
-	stored := guess == nil // v shows what is stored
-	if stored {
+	unsure := false             // something that was sent may yet be written
+	stored := from.guess == nil // v shows what is stored
+	switch {
+	case !stored:
+		v = *from.guess
+	case from.seen != nil:
+		v = *from.seen
+	default:
 		v, err = e.store.Load(ctx, q)
-	} else {
-		v = *guess
 	}
 	for try := 0; err == nil && try < maxTries; try++ {
 		if err = pause(ctx, try); err != nil {
 			break
 		}
 		var answer verdict
-		answer, _, err = e.decide(ctx, v, q, decide)
+		answer, v, err = e.decide(ctx, v, q, decide)
 		if !stored && (err != nil || answer.change == nil || answer.decision.Reason == ReasonRecorded) {
 			// Only what is stored can refuse, and only what is stored says that no grant has the units.
 			stored = true
 			if v, err = e.store.Load(ctx, q); err != nil {
 				break
 			}
-			answer, _, err = e.decide(ctx, v, q, decide)
+			answer, v, err = e.decide(ctx, v, q, decide)
 		}
 		if err != nil || answer.change == nil {
-			return certain(answer.decision, err, unsure)
+			d, err := certain(answer.decision, err, unsure)
+			return d, v, err
 		}
 		var done bool
 		if v, done, err = e.store.Commit(ctx, *answer.change); err != nil {
@@ -279,7 +294,7 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 					d, _ = e.rules.committed(answer, v)
 				}
 			}
-			return d, nil
+			return d, v, nil
 		}
 		if stored = true; answer.again {
 			v, err = e.store.Load(ctx, q)
@@ -288,7 +303,8 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 	if err == nil {
 		err = Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries)
 	}
-	return certain(Decision{}, err, unsure)
+	d, err := certain(Decision{}, err, unsure)
+	return d, v, err
 }
 
 // certain returns the answer to a request, unless that is that nothing is charged, and something that was sent for it may yet be written: the units that are not there now can be there by then.

@@ -31,6 +31,7 @@ type Record struct {
 	Recorded bool      // charged past the limit under the policy OverRecord
 	Expires  time.Time // of a hold or grant
 	Of       string    // KindRefund: the id of the operation that it undoes
+	Within   string    // KindDeduct: the organisation that pays too; empty: the subject pays alone. See View.Older
 
 	Windows []ChargedWindow // what is counted where, sorted by limit, then by start; net of refunds
 	Grants  []GrantUse      // what grants gave, in the order in which they were drawn on; net of refunds
@@ -66,6 +67,7 @@ type Crossing struct {
 //	x1779670000  expiry, Unix seconds
 //	g5:ID        units drawn from a grant; ID is percent-encoded
 //	>ID          the operation that a refund undoes
+//	<ORG         the organisation that pays too, percent-encoded
 //	^week:80:1779667200   a threshold crossed, in percent, and the start of the window in which it was
 //
 // Stores keep this text; ParseRecord reads it.
@@ -97,6 +99,9 @@ func (r Record) String() string {
 	}
 	if r.Of != "" {
 		b.WriteString(" >" + url.QueryEscape(r.Of))
+	}
+	if r.Within != "" {
+		b.WriteString(" <" + url.QueryEscape(r.Within))
 	}
 	for _, c := range r.Crossed {
 		b.WriteString(" ^" + c.Limit + ":" + strconv.Itoa(c.Percent) + ":" + strconv.FormatInt(c.Start.Unix(), 10))
@@ -165,6 +170,8 @@ func (p *recordParser) part(s string) {
 		p.r.Grants = append(p.r.Grants, GrantUse{ID: p.id(id), Units: p.units(units)})
 	case '>':
 		p.r.Of = p.id(value)
+	case '<':
+		p.r.Within = p.id(value)
 	case '^':
 		limit, rest, _ := strings.Cut(value, ":")
 		percent, start, _ := strings.Cut(rest, ":")

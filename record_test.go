@@ -24,6 +24,7 @@ var recorded = map[string]Record{
 		Kind: KindReleased, Cost: 75, Expires: unixTime(1779670000), Windows: []ChargedWindow{{"week", unixTime(1779667200), 0}},
 	},
 	"r12 >a+b%26%3E%00": {Kind: KindRefund, Cost: 12, Of: "a b&>\x00"},
+	"d30 <acme+%26+co":  {Kind: KindDeduct, Cost: 30, Within: "acme & co"},
 	"g50 x1779670000":   {Kind: KindGrant, Cost: 50, Expires: unixTime(1779670000)},
 	"d9223372036854775807@l-_0:253402300799*5 -12 g5:%3A+%2C g7:%E6%97%A5": {
 		Kind: KindDeduct, Cost: math.MaxInt64, Refunded: 12,
@@ -47,7 +48,7 @@ func TestRecordsKeepTheirText(t *testing.T) {
 func TestUnknownRecordsAreErrors(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "d", "x", "30", "z30", "D30", "d-1", "d1.5", "d30 ", "d30  !", "d30@", "d30@week", "d30@week:", "d30@week:x", "d30@Week:1", "d30@week:1*", "d30@week:1*-1", "d30@week:1,", "d30@:1",
-		"d9223372036854775808", "d30 !!", "d30 ?", "d30 h", "d30 h-1", "d30 -", "d30 --1", "d30 x", "d30 xx", "d30 g", "d30 g5", "d30 g5:", "d30 gx:a", "d30 g5:%zz", "d30 >", "d30 >%z",
+		"d9223372036854775808", "d30 !!", "d30 ?", "d30 h", "d30 h-1", "d30 -", "d30 --1", "d30 x", "d30 xx", "d30 g", "d30 g5", "d30 g5:", "d30 gx:a", "d30 g5:%zz", "d30 >", "d30 >%z", "d30 <", "d30 <%z",
 		"d30 ^", "d30 ^week", "d30 ^week:80", "d30 ^week:80:", "d30 ^week:0:1", "d30 ^week:1001:1", "d30 ^Week:80:1", "d30 ^week:80:1:1", "d30@week:1@day:1", "d30\n",
 		"d30@" + strings.Repeat("l", 33) + ":1",
 	} {

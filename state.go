@@ -14,6 +14,9 @@ const MaxHolds = 100
 // MaxGrants is how many grants of one key a store keeps at a time.
 const MaxGrants = 20
 
+// MaxDebts is how many debts of one key a store keeps at a time.
+const MaxDebts = 16
+
 // Key names one state: what a subject has used of a meter.
 type Key struct{ Subject, Meter string }
 
@@ -23,6 +26,7 @@ type State struct {
 	Counters map[string]Counter // by the name of the limit
 	Holds    map[string]Record  // by operation id: holds that were neither settled nor released; they may have expired. At most MaxHolds
 	Grants   map[string]Grant   // by id; they may have expired. At most MaxGrants
+	Debts    map[string]Debt    // by operation id: charges of which an organisation may not be settled yet. At most MaxDebts
 	// Operation ids age in two generations: Epoch is the label of the younger, EpochBefore of the older; zero if there is none. An id is remembered while its label is one of the two.
 	Epoch, EpochBefore time.Time
 }

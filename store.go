@@ -27,6 +27,12 @@ type Store interface {
 	// SetPlan stores the subject's plan, for all its meters; an empty name removes it.
 	SetPlan(ctx context.Context, subject, plan string) error
 
+	// Owing lists keys that may have debts, at most limit of them: every key that has one which was
+	// there when the first page was asked for, and perhaps keys that have none. Pages come in an
+	// order of the store's own: after is empty for the first, then the next of the page before.
+	// The last page has an empty next. A page may be empty and not be the last.
+	Owing(ctx context.Context, after string, limit int) (keys []Key, next string, err error)
+
 	// Close releases what the store holds. No other call may be under way.
 	Close() error
 }
@@ -45,7 +51,10 @@ type View struct {
 	State   State
 	Records map[string]Record // of the ids asked for, or that a change names, those that are remembered; of a hold in State.Holds too
 	Now     time.Time         // the time to decide by: the caller's, else that of the clock the store trusts
-	Unsure  bool              // of a Commit whose guard did not hold: an attempt to write the change was lost on its way, and may yet come to where the guard holds
+	// Older says that programs read the key which know neither debts nor Record.Within. The store
+	// then writes neither for it, and leaves them out of a Change.
+	Older  bool
+	Unsure bool // of a Commit whose guard did not hold: an attempt to write the change was lost on its way, and may yet come to where the guard holds
 }
 
 // Change is one atomic write and its guard. Except for what it names, it is blind: it holds whatever else other writers did.
@@ -65,6 +74,7 @@ type Change struct {
 	Grants  []GrantStep // at most one of each
 	// AllGrants is a guard: there are no grants but those that Grants says were there.
 	AllGrants bool
+	Debts     []DebtStep // at most one of each
 }
 
 // RecordStep is what a Change does to what is remembered of one id.
@@ -88,6 +98,13 @@ type GrantStep struct {
 
 	Is   *Grant // a new grant, also in the place of the one that was there. Nil: none
 	Ends bool   // the grant that was there goes
+}
+
+// DebtStep is what a Change does to one debt. At most MaxDebts are there at a time, which is a guard too.
+type DebtStep struct {
+	ID  string // of the operation
+	Was *Debt  // guard: the debt is this; nil: there is none
+	Is  *Debt  // nil: the debt is gone
 }
 
 // Step is what a Change does to one counter.
@@ -143,8 +160,15 @@ func (c Change) Holds(v View) bool {
 	if c.AllGrants && len(v.State.Grants) != c.GrantsBefore() {
 		return false
 	}
+	for _, d := range c.Debts {
+		have, there := v.State.Debts[d.ID]
+		if there != (d.Was != nil) || there && have.String() != d.Was.String() {
+			return false
+		}
+	}
 	room := func(have, more, most int) bool { return more <= 0 || have+more <= most }
-	return room(len(v.State.Holds), c.MoreHolds(), MaxHolds) && room(len(v.State.Grants), c.MoreGrants(), MaxGrants) && !slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
+	return room(len(v.State.Holds), c.MoreHolds(), MaxHolds) && room(len(v.State.Grants), c.MoreGrants(), MaxGrants) && room(len(v.State.Debts), c.MoreDebts(), MaxDebts) &&
+		!slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.holds(v.State.Counters[s.Limit]) })
 }
 
 // MoreHolds is by how many c changes the number of holds. If it is above 0, MaxHolds is a guard.
@@ -171,6 +195,32 @@ func (c Change) MoreGrants() (n int) {
 		}
 	}
 	return n
+}
+
+// MoreDebts is by how many c changes the number of debts. If it is above 0, MaxDebts is a guard.
+func (c Change) MoreDebts() (n int) {
+	for _, d := range c.Debts {
+		if d.Is != nil {
+			n++
+		}
+		if d.Was != nil {
+			n--
+		}
+	}
+	return n
+}
+
+// WithoutDebts is c as a store writes it for programs that know neither debts nor Record.Within.
+func (c Change) WithoutDebts() Change {
+	c.Debts, c.Records = nil, slices.Clone(c.Records)
+	for i, r := range c.Records {
+		if r.Is != nil && r.Is.Within != "" {
+			is := *r.Is
+			is.Within = ""
+			c.Records[i].Is = &is
+		}
+	}
+	return c
 }
 
 // GrantsBefore is how many grants Grants says were there.
@@ -210,7 +260,7 @@ func (c Change) Apply(s State) State {
 	if !c.Rotate.IsZero() {
 		s.EpochBefore, s.Epoch = s.Epoch, c.Rotate
 	}
-	s.Counters, s.Holds, s.Grants = clone(s.Counters), clone(s.Holds), clone(s.Grants)
+	s.Counters, s.Holds, s.Grants, s.Debts = clone(s.Counters), clone(s.Holds), clone(s.Grants), clone(s.Debts)
 	for _, step := range c.Steps {
 		s.Counters[step.Limit] = step.apply(s.Counters[step.Limit])
 	}
@@ -229,6 +279,12 @@ func (c Change) Apply(s State) State {
 		default:
 			is.Used += g.Add
 			s.Grants[g.ID] = is
+		}
+	}
+	for _, d := range c.Debts {
+		delete(s.Debts, d.ID)
+		if d.Is != nil {
+			s.Debts[d.ID] = *d.Is
 		}
 	}
 	return s

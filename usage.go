@@ -12,6 +12,7 @@ type Usage struct {
 	Granted        int64             // units that live grants have left
 	Grants         map[string]Grant  // live grants, by id
 	Holds          map[string]Record // live holds, by operation
+	Debts          map[string]Debt   // by operation: charges for which an organisation could not be settled yet
 	Limits         []LimitUsage      // one for each counter of the meter, sorted by name
 }
 
@@ -35,15 +36,20 @@ type UsageRequest struct {
 	Now            time.Time // as in Request
 }
 
-// Usage reads what a subject has used of a meter. A subject that nobody has seen has used nothing.
+// Usage reads what a subject has used of a meter. If it sees debts it finishes them, as each look does: see DeductWithin. A subject that nobody has seen has used nothing.
 func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}
 	if err := e.validate(of, false); err != nil {
 		return Usage{}, err
 	}
-	v, err := e.store.Load(ctx, Query{Key: of.key(), Now: r.Now, History: true})
+	q := Query{Key: of.key(), Now: r.Now, History: true}
+	v, err := e.store.Load(ctx, q)
 	if err != nil {
 		return Usage{}, err
+	}
+	if len(v.State.Debts) > 0 {
+		after, _, _ := e.finish(ctx, q, v, v.State.Debts)
+		v.State.Debts = after.State.Debts // the rest is the subject's as it was seen
 	}
 	return e.rules.usage(v, of)
 }
@@ -54,7 +60,7 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}}
+	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}, Debts: v.State.Debts}
 	for _, id := range liveGrants(v) {
 		u.Grants[id] = v.grant(id)
 	}

@@ -3,11 +3,17 @@ package headroom
 import (
 	"context"
 	"errors"
+	"maps"
+	"strconv"
 	"time"
 )
 
 // withinHold is how long the organisation's units stay reserved while the user is asked. If the caller dies in between, they come back after it.
 const withinHold = 5 * time.Minute
+
+// apartTime bounds what is done after a failure in a context of its own, which the caller's
+// deadline does not end.
+const apartTime = 5 * time.Second
 
 // Joint is the decision on a request that two subjects pay for.
 type Joint struct {
@@ -19,10 +25,14 @@ type Joint struct {
 var errSettled = errors.New("another delivery was charged")
 
 // DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation, all under r.Operation.
-// r.Plan and r.Over are the subject's. A request that either refuses may be asked again under the same id.
+// r.Plan and r.Over are the subject's. A request that either refuses may be asked again under the same id. The same id under another organisation, or as a plain deduction, is a conflict.
 //
-// After an error, repeat the same operation: each step happens once. If nobody does, the organisation's hold expires; between the second and the third step a reader sees the user charged and the organisation's units held.
-// Neither goes over its limit; only if the hold ends between those two steps, and the organisation's units went to others before the repeat, is the organisation charged past its limit, and that is marked as recorded.
+// Where the subject's step fails, the organisation's hold is given back at once, even if ctx is done. Where its outcome is unknown it is repeated once, and the answer tells.
+// After an error, repeat the same operation: each step happens once. Nobody has to: the subject's charge leaves a debt to the organisation, written in one step with it, and the next look at the subject by any verb but Preflight,
+// or FinishDebts, settles it. Organisation.Replay can then be true where User.Replay is not. Between the second and the third step a reader sees the subject charged and the organisation's units held.
+// Neither goes over its limit; only if the hold ends between those two steps, and the organisation's units went to others before the debt is settled, is the organisation charged past its limit, and that is marked as recorded.
+//
+// It fails with ErrUnavailable, and charges nothing, where MaxDebts earlier debts of the subject cannot be settled now.
 func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
 	at := r
 	at.Subject, at.Plan = organisation, ""
@@ -48,8 +58,8 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 // deductWithin charges r, and at to the organisation.
 func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
 	var j Joint
-	var err error
-	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.holdAgain(at, withinHold)); err != nil {
+	held, err := e.holdWithin(ctx, at, r, &j)
+	if err != nil {
 		return Joint{}, err
 	}
 	if !j.Organisation.Allowed {
@@ -59,31 +69,153 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 			return Joint{}, err
 		}
 		if have, ok := v.Records[r.Operation]; !ok || have.Kind != KindDeduct {
+			e.finishSeen(ctx, query(r), v)
 			return j, nil
 		}
 	}
-	var failure *Error
-	j.User, err = e.Deduct(ctx, r)
-	if refused := errors.As(err, &failure) && !failure.transient(); refused {
-		// No repeat will charge the user under this id: nothing is left to be held for. If that fails, the hold expires.
-		_, _ = e.run(ctx, nil, query(at), e.rules.abandon(at))
-	}
+	user, err := e.chargeWithin(ctx, at, r, held, &j)
 	if err != nil {
+		// Where nothing was charged, nothing is left to be held for. A hold that another delivery made is for that one to end, unless no repeat will charge the user under this id.
+		if answers(err) || !errors.Is(err, ErrOutcomeUnknown) && !j.Organisation.Replay {
+			_, _ = e.abandonApart(ctx, at, held)
+		}
+		e.finishSeen(ctx, query(r), user)
 		return Joint{}, err
 	}
 	if !j.User.Allowed {
-		if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.abandon(at)); err != nil {
+		j.Organisation, err = e.abandonApart(ctx, at, held)
+		e.finishSeen(ctx, query(r), user)
+		if err != nil {
 			return Joint{}, err
 		}
 		return j, nil
 	}
-	// The user is charged, so the organisation is, whatever the time and its limit say by now.
+	return e.settleWithin(ctx, at, r, held, user, j)
+}
+
+// holdWithin holds at the organisation, and returns what is stored of it then.
+func (e *Engine) holdWithin(ctx context.Context, at, r Request, j *Joint) (held View, err error) {
+	j.Organisation, held, err = e.attempt(ctx, start{}, query(at), e.rules.holdAgain(at, withinHold))
+	e.finishSeen(ctx, query(at), held)
+	if errors.Is(err, ErrOutcomeUnknown) {
+		// It may hold, and nobody will charge for it now, unless an earlier delivery has.
+		apart, cancel := apartFrom(ctx)
+		defer cancel()
+		v, failed := e.store.Load(apart, query(r))
+		if _, charged := v.Records[r.Operation]; failed == nil && !charged {
+			_, _, _ = e.attempt(apart, start{}, query(at), e.rules.abandon(at))
+		}
+	}
+	return held, err
+}
+
+// chargeWithin charges the user, and returns what is stored of it then. held is what is stored of the organisation, and by its time the debt is dated: the store's own.
+// An error other than ErrOutcomeUnknown says that this call charged nothing.
+func (e *Engine) chargeWithin(ctx context.Context, at, r Request, held View, j *Joint) (user View, err error) {
+	owed := Debt{To: at.Subject, Cost: r.Cost, Since: held.Now.UTC().Truncate(time.Second), Given: !r.Now.IsZero()}
+	charge := e.rules.deductWithin(r, owed, held.Records[r.Operation].Kind == KindSettled)
+	j.User, user, err = e.makingRoom(ctx, r, charge)
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		return user, err
+	}
+	apart, cancel := apartFrom(ctx)
+	defer cancel()
+	d, v, again := e.makingRoom(apart, r, charge)
+	if again != nil && !answers(again) {
+		return user, err // still unknown
+	}
+	j.User = d
+	return v, again
+}
+
+// makingRoom charges the user. Where there is no room for one more debt, it finishes those that are there, for whoever made them.
+func (e *Engine) makingRoom(ctx context.Context, r Request, charge intent) (Decision, View, error) {
+	d, v, err := e.attempt(ctx, start{guess: e.guess(r)}, query(r), charge)
+	for range maxTries {
+		if !errors.Is(err, errOwing) || errors.Is(err, ErrOutcomeUnknown) {
+			break
+		}
+		if _, n, _ := e.finish(ctx, query(r), v, v.State.Debts); n.Settled+n.TooOld == 0 {
+			break
+		}
+		d, v, err = e.attempt(ctx, start{}, query(r), charge)
+	}
+	return d, v, err
+}
+
+// settleWithin charges the organisation, whatever the time and its limit say by now: the user is charged. Then it takes the debt off.
+func (e *Engine) settleWithin(ctx context.Context, at, r Request, held, user View, j Joint) (Joint, error) {
 	at.Over, at.SkipClosed = OverRecord, false
-	if j.Organisation, err = e.run(ctx, nil, query(at), e.rules.settleAlways(at)); err != nil {
+	var err error
+	if j.Organisation, _, err = e.attempt(ctx, start{seen: &held}, query(at), e.rules.settleAlways(at)); err != nil {
 		return Joint{}, err
 	}
 	j.Allowed = true
+	// If the debt stays it is paid, and the next look finds that.
+	after := user
+	if own, owed := user.State.Debts[r.Operation]; owed {
+		after, _ = e.clear(ctx, query(r), user, map[string]Debt{r.Operation: own})
+	}
+	// What others owed at the charge, and owe still, their callers have left behind. What came since is under way.
+	left := maps.Clone(after.State.Debts)
+	maps.DeleteFunc(left, func(id string, d Debt) bool {
+		before, there := user.State.Debts[id]
+		return id == r.Operation || !there || before.String() != d.String()
+	})
+	if len(left) > 0 {
+		e.finish(ctx, query(r), after, left)
+	}
 	return j, nil
+}
+
+// abandonApart gives back what the organisation holds, in a context of its own. If that fails, the hold expires.
+func (e *Engine) abandonApart(ctx context.Context, at Request, held View) (Decision, error) {
+	apart, cancel := apartFrom(ctx)
+	defer cancel()
+	d, _, err := e.attempt(apart, start{seen: &held}, query(at), e.rules.abandon(at))
+	return d, err
+}
+
+// apartFrom is a context that the end of ctx does not end.
+func apartFrom(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), apartTime)
+}
+
+// answers reports whether an error says what became of the operation: a repeat would say it again.
+func answers(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) }
+
+// deductWithin decides the user's part of a deduction. settled says that the organisation was charged already.
+func (k rules) deductWithin(r Request, owed Debt, settled bool) intent {
+	return func(v View) (verdict, error) {
+		if have, ok := v.Records[r.Operation]; ok {
+			// Programs that do not know Within left it out. The settled organisation is a witness.
+			unsaid := have.Within == "" && (v.Older || settled)
+			if have.Kind == KindDeduct && have.Within != owed.To && !unsaid {
+				return verdict{}, otherPayer(r, have, owed.To)
+			}
+			return k.deducted(v, r, have)
+		}
+		answer, err := k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost, Within: owed.To}, nil, r.Cost)
+		if err != nil || !answer.charges {
+			return answer, err
+		}
+		if _, there := v.State.Debts[r.Operation]; there || len(v.State.Debts) >= MaxDebts {
+			return verdict{}, owing(r)
+		}
+		answer.change.Debts = []DebtStep{{ID: r.Operation, Is: &owed}}
+		return answer, nil
+	}
+}
+
+// otherPayer is the conflict of an operation that was charged together with another organisation, or with none.
+func otherPayer(r Request, have Record, within string) *Error {
+	say := func(organisation string) string {
+		if organisation == "" {
+			return "to its subject alone"
+		}
+		return "within organisation " + strconv.Quote(organisation)
+	}
+	return conflict("operation %q was charged %s and is now asked for %s: an id stands for one piece of work", r.Operation, say(have.Within), say(within))
 }
 
 // holdAgain is a hold that may follow on one of the same id that has ended.

@@ -32,7 +32,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			return v, false, err
 		}
 	}
-	unsure := false
+	unsure, listed := false, false
 	var v headroom.View
 	for try := range formTries {
 		if s.opts.needsAdopting(c, seen) {
@@ -45,7 +45,16 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			}
 			seen.formatted, seen.format, seen.turned = true, s.opts.writes(seen), nil
 		}
-		e := s.opts.build(c, seen)
+		w := c
+		if s.opts.writes(seen) < formatDebts {
+			w = c.WithoutDebts()
+		} else if !listed {
+			if err := s.list(ctx, c); err != nil {
+				return headroom.View{}, false, answer{unsure: unsure}.doubtful(err)
+			}
+			listed = true
+		}
+		e := s.opts.build(w, seen)
 		e.once = !c.Repeatable()
 		attrs, got, err := s.update(ctx, c.Key.Subject, e)
 		got.unsure = got.unsure || unsure // an attempt of an earlier form may come yet
@@ -55,13 +64,14 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			switch {
 			case err == nil:
 				s.moved.learn(after)
-				s.tidy(ctx, after, got.now, c)
+				s.tidy(ctx, after, got.now, w)
 			case !s.opts.counted(c, attrs):
 				return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the change was written, but a count that it changed does not read")
 			default:
 				// Nothing that the write depends on is wrong, or it would not have been made.
 				s.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
 			}
+			s.unlist(ctx, c.Key, ended(w))
 			v, err := after.view(c.IDs(), orNow(c.Now, got.now))
 			return v, true, err
 		}
@@ -77,6 +87,9 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			return headroom.View{}, false, got.doubtful(err)
 		}
 		if v.Unsure = unsure; !c.Holds(v) {
+			if listed {
+				s.unlist(ctx, c.Key, charged(c, v))
+			}
 			return v, false, nil
 		}
 		if e.once && unsure {
@@ -171,6 +184,7 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	}
 	maps := o.buildRecords(&e, c, seen)
 	o.buildGrants(&e, c, seen, maps.grants)
+	o.buildDebts(&e, c, seen)
 	if !seen.formatted {
 		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
 		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})

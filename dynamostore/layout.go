@@ -25,6 +25,7 @@ import (
 //	quotaCarried     N  what the window may use beside its own units; missing if nothing
 //	quotaHolds       M  holds that were neither settled nor released: the headroom.Record by the full id. quotaCount has them in it
 //	quotaGrants      M  grants by the id, each {units N, used N, expires N}, the last in Unix seconds; as format 1 wrote it, S "units/used/expires"
+//	quotaDebts       M  charges of which an organisation may not be settled yet: the headroom.Debt by the full id. It never moves; from format 2 on, and missing until the first
 //	quotaOps         M  the young generation of operation ids: the headroom.Record by idName
 //	quotaOpsBefore   M  the old generation
 //	quotaEpoch       N  label of the young generation, Unix seconds
@@ -43,7 +44,7 @@ const (
 	NewestFormat = 2
 )
 
-var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried"}
+var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried", "Debts"}
 
 const (
 	unknownPast = "?"
@@ -122,6 +123,8 @@ type item struct {
 	grantTexts  map[string]string // grants in the form of format 1, by id
 	fromLedger  map[string]string // charges found in the ledger, by idName
 	looked      map[string]bool   // idNames that the ledger was looked at for, and does not have
+	noDebts     bool              // there is no map of debts yet
+	older       bool              // the item is written for programs that know no debts
 	size        int               // about how many bytes Headroom's attributes take,
 	idsSize     int               // and how many of them the ids of this meter that can move
 }
@@ -155,6 +158,8 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.gen = r.natural(o.field(key.Meter, "Gen"))
 	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
 	it.state.Grants, it.grantTexts = r.grants(o.field(key.Meter, "Grants"))
+	it.state.Debts = r.debts(o.field(key.Meter, "Debts"))
+	it.noDebts, it.older = attrs[o.field(key.Meter, "Debts")] == nil, o.writes(it) < formatDebts
 	o.whole(&r, it)
 
 	limits := []string{}
@@ -306,7 +311,7 @@ func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
 
 // view is what the item tells the engine.
 func (it item) view(ids []string, now time.Time) (headroom.View, error) {
-	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now}
+	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now, Older: it.older}
 	for _, id := range ids {
 		if hold, ok := it.state.Holds[id]; ok {
 			v.Records[id] = hold

@@ -26,6 +26,8 @@ import (
 //	total    N  of a window: what was charged in it; S "?" if that is not known
 //	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: it lies so late that what the row says need not be remembered then, whether the row is still there or not
 //
+// Beside these it lists who may owe: see debts.go.
+//
 // An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
 // an id that is neither here at that look nor in the item at that write was not charged.
 const (
@@ -328,6 +330,11 @@ func grown(c headroom.Change) (bytes int) {
 			bytes += len(r.ID)
 		} else {
 			bytes += len(idName(r.ID))
+		}
+	}
+	for _, d := range c.Debts {
+		if d.Is != nil {
+			bytes += len(d.ID) + len(d.Is.String()) + 1
 		}
 	}
 	for _, step := range c.Steps {

@@ -17,10 +17,11 @@ import (
 //	f                                           the format's number
 //	c                                           the clock: time, then the longest horizon in nanoseconds
 //	p subject                                   name of the subject's plan
-//	s len subject meter                         state: three generations, the third with the time at which it is over, flags (1 byte each: has holds, has grants), number of counters, counters sorted by name
+//	s len subject meter                         state: three generations, the third with the time at which it is over, flags (1 byte each: has holds, has grants, has debts), number of counters, counters sorted by name
 //	h len subject len meter counter             history of a counter: number of totals, totals, the latest first
 //	l len subject meter                         live holds, if there are any: number of them, each the id and the text of headroom.Record
 //	g len subject meter                         grants, if there are any: number of them, each the id, units, used, expiry (time)
+//	d len subject meter                         debts, if there are any: number of them, each the id and the text of headroom.Debt. These rows are the list of who owes
 //	o kind label len subject len meter id       a remembered id: the text of headroom.Record
 //
 //	generation  kind (1 byte), label (time); nothing after kind 0, which is no generation
@@ -29,12 +30,13 @@ import (
 //	time        Unix seconds, nanoseconds
 //	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds (4 bytes), so that keys sort by time
 //
-// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l and g begin with a byte of their own, rowVersion or stateVersion,
+// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l, g and d begin with a byte of their own, rowVersion or stateVersion,
 // so that a later format can change one kind of row and still read those written before.
 const (
 	storeFormat  = 1
 	rowVersion   = 1
-	stateVersion = 2 // of the rows s. In 1 they had two generations
+	stateVersion = 3 // of the rows s. In 1 they had two generations, up to 2 no debts
+	withoutDebts = 2 // the version that the first release of the store writes
 )
 
 // Tables.
@@ -46,6 +48,7 @@ const (
 	tableHistory = 'h'
 	tableHolds   = 'l'
 	tableGrants  = 'g'
+	tableDebts   = 'd'
 	tableOps     = 'o'
 )
 
@@ -69,6 +72,8 @@ type entry struct {
 	older         generation // what was forgotten last, and
 	over          time.Time  // until when that was too early: by a clock that ran ahead
 	holds, grants bool       // there are some
+	debts         bool       // too
+	version       byte       // in which the row is written again, at least; 0: there is none
 }
 
 var errDamaged = errors.New("damaged row")
@@ -93,6 +98,20 @@ func holdsKey(k headroom.Key) []byte {
 
 func grantsKey(k headroom.Key) []byte {
 	return append(appendName([]byte{tableGrants}, k.Subject), k.Meter...)
+}
+
+func debtsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableDebts}, k.Subject), k.Meter...)
+}
+
+// debtor reads what debtsKey wrote.
+func debtor(row []byte) (headroom.Key, error) {
+	d := &decoder{rest: row[1:]}
+	k := headroom.Key{Subject: d.name(), Meter: string(d.rest)}
+	if d.bad {
+		return k, errDamaged
+	}
+	return k, nil
 }
 
 func historyKey(k headroom.Key, counter string) []byte {
@@ -121,7 +140,7 @@ func opsLabel(key []byte) (time.Time, error) {
 }
 
 func (e entry) encode() []byte {
-	b := []byte{stateVersion}
+	b := []byte{e.version}
 	for _, g := range e.generations() {
 		b = append(b, g.kind)
 		if g.kind != noGeneration {
@@ -132,6 +151,9 @@ func (e entry) encode() []byte {
 		b = appendTime(b, e.over)
 	}
 	b = append(b, flag(e.holds), flag(e.grants))
+	if e.version > withoutDebts {
+		b = append(b, flag(e.debts))
+	}
 	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
 	for _, name := range slices.Sorted(maps.Keys(e.state.Counters)) {
 		c := e.state.Counters[name]
@@ -157,13 +179,14 @@ func decodeEntry(row []byte) (entry, error) {
 		return entry{}, headroom.Errorf(headroom.CodeFormat, nil, "it was written by a newer program, in version %d of its row, and this one knows %d: use that program", version, stateVersion)
 	}
 	d.bad = d.bad || version == 0
-	e := entry{young: d.generation(), old: d.generation()}
+	e := entry{version: max(version, withoutDebts), young: d.generation(), old: d.generation()}
 	if version >= 2 {
 		if e.older = d.generation(); e.older.kind != noGeneration {
 			e.over = d.time()
 		}
 	}
 	e.holds, e.grants = d.flag(), d.flag()
+	e.debts = version > withoutDebts && d.flag()
 	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label
 	e.state.Counters = map[string]headroom.Counter{}
 	for range d.number() {
@@ -236,6 +259,31 @@ func decodeGrants(row []byte) (map[string]headroom.Grant, error) {
 		grants[id] = g
 	}
 	return grants, d.done()
+}
+
+func encodeDebts(debts map[string]headroom.Debt) []byte {
+	b := binary.AppendUvarint([]byte{rowVersion}, uint64(len(debts)))
+	for _, id := range slices.Sorted(maps.Keys(debts)) {
+		b = appendName(appendName(b, id), debts[id].String())
+	}
+	return b
+}
+
+func decodeDebts(row []byte) (map[string]headroom.Debt, error) {
+	d := newDecoder(row)
+	debts := map[string]headroom.Debt{}
+	for range d.number() {
+		id, text := d.name(), d.name()
+		if d.bad {
+			break
+		}
+		debt, err := headroom.ParseDebt(text)
+		if err != nil {
+			return nil, err
+		}
+		debts[id] = debt
+	}
+	return debts, d.done()
 }
 
 func decodeHistory(row []byte) ([]headroom.Total, error) {

@@ -20,8 +20,9 @@ import (
 func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	at := time.Date(2026, time.March, 29, 1, 0, 0, 999_999_999, time.UTC)
 	for _, e := range []entry{
-		{state: headroom.State{Counters: map[string]headroom.Counter{}}},
-		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, older: generation{byClock, at}, over: at, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
+		{version: withoutDebts, state: headroom.State{Counters: map[string]headroom.Counter{}}},
+		{version: stateVersion, debts: true, state: headroom.State{Counters: map[string]headroom.Counter{}}},
+		{version: stateVersion, young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, older: generation{byClock, at}, over: at, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
 			"":     {},
 			"day":  {Window: headroom.Window{Key: "2026-03-29", Start: at, End: at.Add(23 * time.Hour)}, Count: math.MaxInt64, Carried: 7},
 			"week": {Window: headroom.ISOWeek(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)), Count: 0, Partial: true},
@@ -41,6 +42,15 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	if got, err := decodeGrants(encodeGrants(grants)); err != nil || !reflect.DeepEqual(got, grants) {
 		t.Errorf("read %+v, %v", got, err)
 	}
+	debts := map[string]headroom.Debt{"": {To: "a", Since: monday}, "job\x00": {To: "b <c", Cost: math.MaxInt64, Since: monday, Given: true}}
+	if got, err := decodeDebts(encodeDebts(debts)); err != nil || !reflect.DeepEqual(got, debts) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	for _, k := range []headroom.Key{{Subject: "a", Meter: "b_c"}, {Subject: "a\x00", Meter: ""}, {Subject: "", Meter: "m"}} {
+		if got, err := debtor(debtsKey(k)); err != nil || got != k {
+			t.Errorf("read %q, %v, want %q", got, err, k)
+		}
+	}
 	past := []headroom.Total{{Start: at, Units: math.MaxInt64}, {Start: time.Time{}, Unknown: true}}
 	if got, err := decodeHistory(encodeHistory(past)); err != nil || !reflect.DeepEqual(got, past) {
 		t.Errorf("read %+v, %v", got, err)
@@ -56,7 +66,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 func TestRowsOfOtherVersionsOfAState(t *testing.T) {
 	label := time.Unix(1779667200, 0).UTC()
 	first := []byte{1, byClock, 0x80, 0xc4, 0x9c, 0xa1, 0x0d, 0, noGeneration, 0, 1, 0} // the label, no older generation, no holds, grants, no counter
-	want := entry{young: generation{byClock, label}, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{}}}
+	want := entry{version: withoutDebts, young: generation{byClock, label}, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{}}}
 	got, err := decodeEntry(first)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v, want %+v", got, err, want)
@@ -68,12 +78,13 @@ func TestRowsOfOtherVersionsOfAState(t *testing.T) {
 
 // FuzzDecode reads rows that nobody wrote: no panic, and what can be read is written again with the same meaning.
 func FuzzDecode(f *testing.F) {
-	e := entry{young: generation{byClock, monday}, state: headroom.State{Epoch: monday, Counters: map[string]headroom.Counter{"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}}}}
+	e := entry{version: stateVersion, young: generation{byClock, monday}, state: headroom.State{Epoch: monday, Counters: map[string]headroom.Counter{"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}}}}
 	f.Add(e.encode())
 	f.Add(encodeHistory([]headroom.Total{{Start: monday, Units: 30}, {Start: monday.AddDate(0, 0, -7), Unknown: true}}))
 	f.Add(encodeClock(monday, epoch))
 	f.Add(encodeHolds(map[string]headroom.Record{"job": {Kind: headroom.KindHold, Cost: 5, Expires: monday}}))
 	f.Add(encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday}}))
+	f.Add(encodeDebts(map[string]headroom.Debt{"job": {To: "acme", Cost: 5, Since: monday}}))
 	f.Add(encodeFormat(storeFormat))
 	f.Add([]byte{rowVersion, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, row []byte) {
@@ -92,6 +103,12 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%+v, %v\n%+v", again, err, grants)
 			}
 		}
+		if debts, err := decodeDebts(row); err == nil {
+			if again, err := decodeDebts(encodeDebts(debts)); err != nil || !reflect.DeepEqual(again, debts) {
+				t.Errorf("%+v, %v\n%+v", again, err, debts)
+			}
+		}
+		_, _ = debtor(append([]byte{tableDebts}, row...))
 		if past, err := decodeHistory(row); err == nil {
 			if again, err := decodeHistory(encodeHistory(past)); err != nil || !reflect.DeepEqual(again, past) {
 				t.Errorf("%+v, %v\n%+v", again, err, past)
@@ -231,4 +248,78 @@ func FuzzRows(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRowsForTheReleaseBefore: a store that is told to writes no row that the release before cannot
+// read, and a row that is newer already stays so.
+func TestRowsForTheReleaseBefore(t *testing.T) {
+	dir := t.TempDir()
+	key := headroom.Key{Subject: "ann", Meter: "slots"}
+	open := func(format int) (*Store, *headroom.Engine) {
+		t.Helper()
+		s, err := Open(dir, Options{Clock: func() time.Time { return monday }, Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		e, err := headroom.New(s, headroom.Lumcast(), headroom.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, e
+	}
+	ask := func(e *headroom.Engine, organisation, id string) error {
+		_, err := e.DeductWithin(t.Context(), organisation, headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: id, Cost: 1})
+		return err
+	}
+	version := func(s *Store) (v byte) {
+		t.Helper()
+		if ok, err := s.get(stateKey(key), func(row []byte) error { v = row[0]; return nil }); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return v
+	}
+	record := func(s *Store, id string) headroom.View {
+		t.Helper()
+		v, err := s.Load(t.Context(), headroom.Query{Key: key, IDs: []string{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if _, err := Open(t.TempDir(), Options{Format: 3}); !errors.Is(err, headroom.ErrInvalid) {
+		t.Errorf("format 3: %v", err)
+	}
+	s, e := open(1)
+	for range 2 { // the second is a repeat, as it was to the release before
+		if err := ask(e, "acme", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := record(s, "a"); version(s) != withoutDebts || v.Records["a"].Within != "" || !v.Older {
+		t.Errorf("version %d, %s, older %t", version(s), v.Records["a"], v.Older)
+	}
+	s.Close()
+	s, e = open(2)
+	// What was charged by the release before is a repeat still: the organisation is settled.
+	if err := ask(e, "acme", "a"); err != nil {
+		t.Error(err)
+	}
+	if err := ask(e, "globex", "a"); !errors.Is(err, headroom.ErrConflict) {
+		t.Errorf("within another: %v", err)
+	}
+	if err := ask(e, "acme", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if v := record(s, "b"); version(s) != stateVersion || v.Records["b"].Within != "acme" || v.Older {
+		t.Errorf("version %d, %s, older %t", version(s), v.Records["b"], v.Older)
+	}
+	s.Close()
+	s, e = open(1)
+	if err := ask(e, "acme", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if v := record(s, "c"); version(s) != stateVersion || v.Records["c"].Within != "acme" || v.Older {
+		t.Errorf("a newer row: version %d, %s, older %t", version(s), v.Records["c"], v.Older)
+	}
 }

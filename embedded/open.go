@@ -36,6 +36,10 @@ func Open(dir string, opts Options) (*Store, error) {
 	if dir == "" {
 		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a store needs a directory")
 	}
+	rows, known := map[int]byte{0: stateVersion, 1: withoutDebts, 2: stateVersion}[opts.Format]
+	if !known {
+		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "format %d: want 1 or 2, or 0 for the newest", opts.Format)
+	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
@@ -49,7 +53,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		}
 		opts.fs = vfs.Default
 	}
-	s := &Store{dir: dir, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
+	s := &Store{dir: dir, rows: rows, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
 	err := s.disk.undamaged()
 	if err != nil {
 		// Another process that has the store may be about to change what was looked at.

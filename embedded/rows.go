@@ -15,10 +15,11 @@ type found struct {
 	entry
 	plan    string
 	records map[string]headroom.Record // of the ids asked for
+	older   bool                       // the row is written for programs that know no debts
 }
 
 func (f found) view(now time.Time) headroom.View {
-	v := headroom.View{State: f.state, Records: f.records, Now: now}
+	v := headroom.View{State: f.state, Records: f.records, Now: now, Older: f.older}
 	v.State.Plan = f.plan
 	return v
 }
@@ -40,7 +41,8 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 	if err != nil {
 		return found{}, s.unread(k, err)
 	}
-	if err := s.findParts(k, f.entry.holds, f.entry.grants, &f.state); err != nil {
+	f.older = max(f.version, s.rows) <= withoutDebts
+	if err := s.findParts(k, f.entry, &f.state); err != nil {
 		return found{}, s.unread(k, err)
 	}
 	for _, id := range ids {
@@ -51,23 +53,21 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 	return f, nil
 }
 
-// findParts reads the holds and the grants of a key, which most have none of.
-func (s *Store) findParts(k headroom.Key, holds, grants bool, state *headroom.State) error {
-	if holds {
-		ok, err := s.get(holdsKey(k), func(row []byte) (err error) {
-			state.Holds, err = decodeHolds(row)
-			return err
-		})
-		if err != nil || !ok {
-			return cmp.Or(err, errDamaged)
+// findParts reads the holds, the grants and the debts of a key, which most have none of.
+func (s *Store) findParts(k headroom.Key, e entry, state *headroom.State) error {
+	for _, part := range []struct {
+		there bool
+		key   func(headroom.Key) []byte
+		read  func([]byte) error
+	}{
+		{e.holds, holdsKey, func(row []byte) (err error) { state.Holds, err = decodeHolds(row); return err }},
+		{e.grants, grantsKey, func(row []byte) (err error) { state.Grants, err = decodeGrants(row); return err }},
+		{e.debts, debtsKey, func(row []byte) (err error) { state.Debts, err = decodeDebts(row); return err }},
+	} {
+		if !part.there {
+			continue
 		}
-	}
-	if grants {
-		ok, err := s.get(grantsKey(k), func(row []byte) (err error) {
-			state.Grants, err = decodeGrants(row)
-			return err
-		})
-		if err != nil || !ok {
+		if ok, err := s.get(part.key(k), part.read); err != nil || !ok {
 			return cmp.Or(err, errDamaged)
 		}
 	}
@@ -163,9 +163,10 @@ func rewritten(c headroom.Change) []string {
 // generations are those of which ids may be remembered, the youngest first.
 func (e entry) generations() [3]generation { return [3]generation{e.young, e.old, e.older} }
 
-// after is e once c is applied; state is what c made of e's.
-func (e entry) after(c headroom.Change, state headroom.State) entry {
-	e.state, e.holds, e.grants = state, len(state.Holds) > 0, len(state.Grants) > 0
+// after is e once c is applied, in a row of at least a version; state is what c made of e's.
+func (e entry) after(c headroom.Change, state headroom.State, rows byte) entry {
+	e.state, e.holds, e.grants, e.debts = state, len(state.Holds) > 0, len(state.Grants) > 0, len(state.Debts) > 0
+	e.version = max(e.version, rows)
 	kind := byClock
 	if !c.Now.IsZero() {
 		kind = byCaller
@@ -210,6 +211,7 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 	}
 	row(holds, after.holds, holdsKey(c.Key), func() []byte { return encodeHolds(after.state.Holds) })
 	row(len(c.Grants) > 0, after.grants, grantsKey(c.Key), func() []byte { return encodeGrants(after.state.Grants) })
+	row(len(c.Debts) > 0, after.debts, debtsKey(c.Key), func() []byte { return encodeDebts(after.state.Debts) })
 	for _, name := range rewritten(c) {
 		past := after.state.Counters[name].Past
 		row(true, len(past) > 0, historyKey(c.Key, name), func() []byte { return encodeHistory(past) })

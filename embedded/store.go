@@ -39,6 +39,7 @@ import (
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
 	Clock  func() time.Time // the host's clock. Nil: time.Now
+	Format int              // how rows are written: 1 as the release before did, which knows no debts, or 2. A row that is 2 already stays it. Zero: 2. While both releases may open the store, 1
 	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
 
 	fs       vfs.FS // the file system, for tests. Nil: the host's
@@ -58,6 +59,7 @@ type Store struct {
 	closed atomic.Bool
 	wrote  atomic.Bool // something, since it was opened
 	keeps  bool        // ids until it is opened again
+	rows   byte // the least version in which rows of states are written
 
 	seed    maphash.Seed
 	stripes [stripes]stripe
@@ -140,6 +142,9 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 	if err != nil {
 		return headroom.View{}, nil, nil, err
 	}
+	if f.older {
+		c = c.WithoutDebts()
+	}
 	v := f.view(now)
 	if !c.Holds(v) {
 		return v, nil, st.last, nil
@@ -153,7 +158,7 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 	}
 	b := s.db.NewBatch()
 	st.last = make(pending)
-	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
+	if err = put(b, c, f.entry, f.after(c, v.State, s.rows)); err == nil {
 		err = s.apply(b, c, now)
 	}
 	return v, b, st.last, err
@@ -181,6 +186,43 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	st.mu.Unlock()
 	s.wrote.Store(true)
 	return s.sync(b, on, err)
+}
+
+// Owing implements headroom.Store. It lists exactly who owes.
+func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []headroom.Key, next string, err error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, "", err
+	}
+	from := []byte{tableDebts}
+	if after != "" {
+		from = append([]byte(after), 0) // the key that comes next to it
+	}
+	err = s.each(from, []byte{tableDebts + 1}, func(row []byte) (more bool, err error) {
+		if len(keys) == limit {
+			next = string(debtsKey(keys[limit-1]))
+			return false, nil
+		}
+		key, err := debtor(row)
+		keys = append(keys, key)
+		return true, err
+	})
+	if err != nil {
+		return nil, "", cmp.Or(s.stopped(), error(headroom.Errorf(headroom.CodeFormat, err, "the list of debts of the store in %s cannot be read", s.dir)))
+	}
+	return keys, next, nil
+}
+
+// each calls f with the keys from one to before another, until f asks for no more.
+func (s *Store) each(from, to []byte, f func(key []byte) (more bool, err error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return err
+	}
+	more := true
+	for ok := it.First(); ok && more && err == nil; ok = it.Next() {
+		more, err = f(it.Key())
+	}
+	return errors.Join(err, it.Error(), it.Close())
 }
 
 // Close implements headroom.Store. Everything acknowledged is on disk already; a store that has stopped after a failed write closes without a further error.

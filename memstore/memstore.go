@@ -4,6 +4,9 @@ package memstore
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,6 +93,7 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	return nil
 }
 
+<<<<<<< HEAD
 // Forget implements headroom.Forgetter.
 func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress func(rows int)) (rows int, err error) {
 	if err := alive(ctx); err != nil {
@@ -109,6 +113,28 @@ func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress
 	}
 	progress(rows)
 	return rows, nil
+=======
+// Owing implements headroom.Store. A page goes on after a key, which its next names by subject and
+// meter.
+func (s *Store) Owing(ctx context.Context, after string, limit int) ([]headroom.Key, string, error) {
+	if err := alive(ctx); err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := func(k headroom.Key) string { return strconv.Quote(k.Subject) + " " + strconv.Quote(k.Meter) }
+	var keys []headroom.Key
+	for key, e := range s.entries {
+		if len(e.state.Debts) > 0 && name(key) > after {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b headroom.Key) int { return strings.Compare(name(a), name(b)) })
+	if len(keys) <= limit {
+		return keys, "", nil
+	}
+	return keys[:limit], name(keys[limit-1]), nil
+>>>>>>> 92038ea (Finish what is owed to an organisation, and give back at once what it holds for a user who fails)
 }
 
 // Close implements headroom.Store. The store stays usable: its content lives as long as it does.

@@ -19,6 +19,8 @@ var contract = []rule{
 	{"contract of Commit: generations of records", generationContract},
 	{"contract of Commit: holds", holdContract},
 	{"contract of Commit: grants", grantContract},
+	{"contract of Commit: debts", debtContract},
+	{"contract of Owing", owingContract},
 	{"contract of Commit: several counters", stepsContract},
 	{"contract of Commit: totals of closed windows", totalsContract},
 	{"contract of Commit: what is carried over", carriedContract},
@@ -93,6 +95,9 @@ func viewText(v headroom.View) string {
 	for _, id := range sorted(v.State.Grants) {
 		g := v.State.Grants[id]
 		s += fmt.Sprintf("%q grants %d, %d used, until %d\n", id, g.Units, g.Used, g.Expires.Unix())
+	}
+	for _, id := range sorted(v.State.Debts) {
+		s += fmt.Sprintf("%q owes %s\n", id, v.State.Debts[id])
 	}
 	for _, id := range sorted(v.Records) {
 		s += fmt.Sprintf("%q is %s\n", id, v.Records[id])

@@ -351,7 +351,7 @@ func (p *play) preflight() {
 	}
 	c := p.oracle.call(r, p.at(r.Now))
 	c.dry = true
-	want := c.deduct(c.now)
+	want := c.ask(c.now, "")
 	p.compare("preflight", r, p.text(d), err, full(want.Decision), want.code)
 }
 
@@ -374,6 +374,9 @@ func shown(u headroom.Usage) string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
 		s += fmt.Sprintf("; %s holds %d until %s", id, u.Holds[id].Cost, short(u.Holds[id].Expires))
+	}
+	if len(u.Debts) > 0 {
+		s += fmt.Sprintf("; debts: %v", u.Debts)
 	}
 	return s
 }

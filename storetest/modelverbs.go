@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -192,6 +193,13 @@ func (p *play) within() {
 		r.Subject = p.prefix + "a"
 	}
 	r.Cost = min(r.Cost, 301)
+	of := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	if w := p.some(of, &r, func(w *work) bool { return w.within != "" }); w != nil {
+		organisation, r.Cost = one(p, "the organisation again", w.within, w.within, organisation), w.cost
+	}
+	if r.Subject == organisation {
+		return
+	}
 	for _, subject := range []string{organisation, r.Subject, organisation} {
 		if !p.prepare(subject, &r) {
 			return
@@ -200,11 +208,26 @@ func (p *play) within() {
 	if strings.HasPrefix(r.Operation, "instead") {
 		r.Operation += " of both"
 	}
-	j, err := p.engine.DeductWithin(context.Background(), organisation, r)
+	engine, dies := p.engine, odds(p, "dies before it settles", 4)
+	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // a repeat leaves no debt
+		engine = p.dying(organisation)
+	}
+	j, err := engine.DeductWithin(context.Background(), organisation, r)
 	if p.distrusted(r.Now, err) {
 		return
 	}
 	now := p.at(r.Now)
+	if dies && errors.Is(err, errDied) {
+		_, _, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
+		if !allowed {
+			p.Fatalf("step %d: %q was to be settled at %q, and the model refuses it", p.step, r.Operation, organisation)
+		}
+		if r.Now.IsZero() && p.host.After(p.written) {
+			p.written = p.host
+		}
+		p.finish(of, r.Now)
+		return
+	}
 	org, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
 	p.learn(headroom.Key{Subject: organisation, Meter: r.Meter}, j.Organisation)
 	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, j.User)
@@ -214,4 +237,44 @@ func (p *play) within() {
 	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err, show(full(org.Decision), full(user.Decision), allowed), org.code)
 	p.wrote(r.Now, org)
 	p.wrote(r.Now, user)
+}
+
+var errDied = errors.New("the caller died")
+
+// dying is an engine whose caller dies before it settles at an organisation.
+func (p *play) dying(organisation string) *headroom.Engine {
+	s := &tap{Store: p.w.store}
+	dead := false
+	s.load = func() error {
+		if dead {
+			return errDied
+		}
+		return nil
+	}
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		settles := slices.ContainsFunc(c.Records, func(r headroom.RecordStep) bool { return r.Is != nil && r.Is.Kind == headroom.KindSettled })
+		if dead = dead || c.Key.Subject == organisation && settles; dead {
+			return headroom.View{}, false, headroom.Errorf(headroom.CodeUnavailable, errDied, "nothing was written")
+		}
+		return to.Commit(ctx, c)
+	}
+	e, err := headroom.New(s, p.catalog(), headroom.Options{Horizon: p.oracle.horizon, Clock: func() time.Time { return p.host }})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return e
+}
+
+// finish has a debt of a key finished: by a sweep, or by a look. One of a caller's own time is finished by a look at that time, which reads no clock.
+func (p *play) finish(of headroom.Key, given time.Time) {
+	if !given.IsZero() || odds(p, "a look finishes", 2) {
+		if u, err := p.engine.Usage(context.Background(), headroom.UsageRequest{Subject: of.Subject, Meter: of.Meter, Now: given}); err != nil || len(u.Debts) != 0 {
+			p.Fatalf("step %d: a look at %v leaves %v, %v", p.step, of, u.Debts, err)
+		}
+		return
+	}
+	// In one store with others, a sweep may come upon what they owe.
+	if n, err := p.engine.FinishDebts(context.Background()); err != nil || n.Settled < 1 {
+		p.Fatalf("step %d: a sweep finds %+v, %v: want a debt of %v", p.step, n, err, of)
+	}
 }

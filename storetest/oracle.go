@@ -58,6 +58,7 @@ type work struct {
 	recorded bool
 	expires  time.Time // of a hold
 	of       string    // of a refund
+	within   string    // the organisation that pays for a deduction too
 	pieces   []piece   // sorted by start
 	drawn    []draw
 	crossed  []crossing

@@ -235,13 +235,21 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	if w := u.known(); !org.Allowed && (w == nil || w.kind != headroom.KindDeduct) {
 		return org, answer{}, false
 	}
-	user = u.deduct(guess)
+	charged := c.known()
+	if w := u.known(); w != nil && w.kind == headroom.KindDeduct && w.within != organisation &&
+		!(w.within == "" && charged != nil && charged.kind == headroom.KindSettled) {
+		user = failed(headroom.CodeConflict)
+	} else {
+		user = u.ask(guess, organisation)
+	}
 	if user.code != "" || !user.Allowed {
 		w := c.known()
+		// What another delivery holds stays, unless no repeat will charge the user.
+		stays := org.Replay && user.code != "" && user.code != headroom.CodeConflict && user.code != headroom.CodeTooOld
 		switch {
 		case w != nil && w.kind == headroom.KindSettled && user.code == "":
 			return failed(headroom.CodeConflict), answer{}, false
-		case w != nil && w.kind == headroom.KindHold:
+		case w != nil && w.kind == headroom.KindHold && !w.lapsed(now) && !stays:
 			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
 				w.kind = headroom.KindReleased
 				delete(c.book.ids, r.Operation)

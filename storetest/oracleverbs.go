@@ -41,13 +41,21 @@ func (c *call) known() *work { return c.book.ids[c.r.Operation] }
 // deduct is a deduction by a host whose clock shows guess, on a store whose time is now.
 // One that the stored state bears out as the host guessed it is charged by the guess, in the windows that are stored. What is different is found out, and decided by the store's time.
 func (c *call) deduct(guess time.Time) answer {
+	if w := c.known(); w != nil && w.within != "" {
+		return failed(headroom.CodeConflict)
+	}
+	return c.ask(guess, "")
+}
+
+// ask is a deduction within an organisation, or, if that is empty, one of which nobody asks who pays beside the subject.
+func (c *call) ask(guess time.Time, within string) answer {
 	w := c.known()
 	if c.r.Operation == "" && !c.dry {
 		c.r.Began = time.Time{}
 	}
 	switch {
 	case w == nil && !guess.Equal(c.now) && c.guessed(guess):
-		w = &work{kind: headroom.KindDeduct, cost: c.r.Cost}
+		w = &work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within}
 		a := c.charge(w, c.r.Cost, guess)
 		if c.known() == w && epoch(c.now, c.horizon).After(c.book.young) {
 			c.write(c.now)
@@ -55,7 +63,7 @@ func (c *call) deduct(guess time.Time) answer {
 		}
 		return a
 	case w == nil:
-		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost}, c.r.Cost, c.now)
+		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within}, c.r.Cost, c.now)
 	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
 		return failed(headroom.CodeConflict)
 	}

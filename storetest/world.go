@@ -446,6 +446,9 @@ func (a account) stored(operations ...string) (s string) {
 		g := v.State.Grants[id]
 		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, g.Expires.UTC().Format(time.RFC3339))
 	}
+	for _, id := range slices.Sorted(maps.Keys(v.State.Debts)) {
+		s += fmt.Sprintf("; %s owes %s", id, v.State.Debts[id])
+	}
 	for _, id := range slices.Sorted(maps.Keys(v.Records)) {
 		s += fmt.Sprintf("; %s is %s", id, v.Records[id])
 	}

@@ -43,6 +43,16 @@ func TestEdges(t *testing.T) {
 		}
 		return q
 	}
+	beyond := func(key, row string) dict {
+		return query(key, row, dict{"KeyConditionExpression": "#k = :k AND #r > :r", "Limit": 2})
+	}
+	deleting := func(row, condition string, values dict) dict {
+		d := dict{"TableName": b.ledger, "Key": dict{"key": s("k"), "row": s(row)}, "ConditionExpression": condition}
+		if values != nil {
+			d["ExpressionAttributeValues"] = values
+		}
+		return d
+	}
 	update := func(expression string, values dict) dict {
 		u := dict{"TableName": b.users, "Key": dict{"userId": s("u")}, "UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
 		if values != nil {
@@ -164,6 +174,17 @@ func TestEdges(t *testing.T) {
 		{"Query", query("many", "r", dict{"Limit": 7, "ScanIndexForward": false}), "", ""},
 		{"Query", query("gone", "op#", nil), "", ""},
 		{"Query", query("k", "past#week#", dict{"ScanIndexForward": false, "Limit": 52}), "", ""},
+		{"Query", beyond("k", "op#1"), "", ""},
+		{"Query", beyond("k", "past#week#é"), "", ""},
+		{"Query", beyond("gone", "a"), "", ""},
+		{"DeleteItem", deleting("op#1", "since = :since", dict{":since": n("1")}), unmet, ""},
+		{"DeleteItem", deleting("gone", "since = :since", dict{":since": n("1")}), unmet, ""},
+		{"DeleteItem", deleting("op#3", "attribute_exists(gone)", nil), unmet, ""},
+		{"BatchWriteItem", batch(put(dict{"key": s("k"), "row": s("op#4"), "since": n("1")})...), "", ""},
+		{"DeleteItem", deleting("op#4", "since = :since", dict{":since": n("2")}), unmet, ""},
+		{"DeleteItem", deleting("op#4", "since = :since", dict{":since": n("1")}), "", ""},
+		{"DeleteItem", deleting("op#4", "attribute_not_exists(since)", nil), "", ""},
+		{"GetItem", dict{"TableName": b.ledger, "Key": dict{"key": s("k"), "row": s("op#4")}}, "", ""},
 		{"GetItem", dict{"TableName": b.ledger, "Key": dict{"key": s("k"), "row": s("op#2")}}, "", ""},
 		{"GetItem", dict{"TableName": b.ledger, "Key": dict{"key": s("k"), "row": s("op#1")}}, "", ""},
 		{"GetItem", dict{"TableName": b.ledger, "Key": dict{"key": s("k")}}, refused, ""},

@@ -316,7 +316,7 @@ func (t Tables) answer(op string, r *request) (Tables, []byte, error) {
 	return t.with(r.table, after), answer, nil
 }
 
-// write answers a PutItem or UpdateItem.
+// write answers a PutItem, an UpdateItem or a DeleteItem.
 func (t *table) write(op string, r *request, c *condition, actions []action) (*table, []byte, error) {
 	nested := false
 	c.paths(func(path []string) { nested = nested || len(path) > 1 && slices.Contains(t.keys, path[0]) })
@@ -324,7 +324,7 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 		return nil, nil, unmodelled("a condition on a path below a key attribute")
 	}
 	key, err := t.keyOf(r.item)
-	if op == "UpdateItem" {
+	if op != "PutItem" {
 		key, err = t.key(r.key)
 	}
 	if err != nil {
@@ -346,6 +346,9 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 			f.item = old.text
 		}
 		return nil, nil, f
+	}
+	if op == "DeleteItem" {
+		return t.remove(key), []byte(`{}`), nil
 	}
 	item := r.item
 	if op == "UpdateItem" {
@@ -371,7 +374,7 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 	return after, []byte(`{}`), nil
 }
 
-// query answers a Query whose condition is on the partition key, and may be on the beginning of the sort key.
+// query answers a Query whose condition is on the partition key, and may be on the beginning of the sort key, or on what it comes after.
 func (t *table) query(r *request, c *condition) ([]byte, error) {
 	if c == nil {
 		return nil, unmodelled("a Query without KeyConditionExpression")
@@ -380,7 +383,7 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 	if c.op == "AND" {
 		terms = c.subs
 	}
-	var hash, prefix string
+	var hash, prefix, after string
 	found := map[string]bool{}
 	for _, term := range terms {
 		if len(term.args) != 2 || len(term.args[0].path) != 1 || term.args[0].size || term.args[1].value == nil || term.args[1].value.kind != kindS || term.args[1].value.text == "" {
@@ -391,12 +394,14 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 			hash = text
 		case len(t.keys) == 2 && name == t.keys[1] && term.op == "begins_with":
 			prefix = text
+		case len(t.keys) == 2 && name == t.keys[1] && term.op == ">":
+			after = text
 		default:
 			return nil, unmodelled("this KeyConditionExpression")
 		}
 		found[term.op] = true
 	}
-	if !found["="] || len(found) != len(terms) {
+	if !found["="] || len(found) != len(terms) || len(terms) > 2 {
 		return nil, unmodelled("this KeyConditionExpression")
 	}
 	var rows []*row
@@ -405,7 +410,7 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 		if row.key[0] != hash {
 			break
 		}
-		if prefix == "" || strings.HasPrefix(row.key[1], prefix) {
+		if len(terms) == 1 || strings.HasPrefix(row.key[1], prefix) && row.key[1] > after {
 			rows = append(rows, row)
 		}
 	}

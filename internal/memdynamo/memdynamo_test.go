@@ -24,7 +24,7 @@ func TestGuessesNothing(t *testing.T) {
 	const key = `"TableName":"users","Key":{"userId":{"S":"u"}}`
 	for _, c := range []struct{ op, body string }{
 		{"Scan", `{"TableName":"users"}`},
-		{"DeleteItem", `{` + key + `}`},
+		{"DeleteItem", `{` + key + `,"ReturnValues":"ALL_OLD"}`},
 		{"TransactWriteItems", `{}`},
 		{"GetItem", `{` + key + `,"ProjectionExpression":"a"}`},
 		{"UpdateItem", `{` + key + `,"ReturnValues":"UPDATED_NEW"}`},

@@ -27,6 +27,7 @@ var members = map[string][]string{
 	"GetItem":        {"TableName", "Key", "ConsistentRead"},
 	"PutItem":        {"TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
 	"UpdateItem":     {"TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
+	"DeleteItem":     {"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"},
 	"BatchWriteItem": {"RequestItems"},
 	"Query":          {"TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward", "Limit", "ConsistentRead"},
 }

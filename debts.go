@@ -1,0 +1,187 @@
+package headroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Debt is what a charge within an organisation leaves until the organisation is settled. It is
+// written with the charge, in one step, so that a caller who dies in between leaves it behind.
+type Debt struct {
+	To    string    // who is owed: the organisation
+	Cost  int64     // units
+	Since time.Time // when the subject was charged, a whole second
+	Given bool      // Since is the caller's time (Request.Now), and the debt is settled at it
+}
+
+// String encodes the debt in one line, "30 @1779667200 <acme": the units, since when in Unix seconds
+// ("=" in place of "@": the caller's time), and who is owed, percent-encoded.
+//
+// Stores keep this text; ParseDebt reads it.
+func (d Debt) String() string {
+	mark := " @"
+	if d.Given {
+		mark = " ="
+	}
+	return strconv.FormatInt(d.Cost, 10) + mark + strconv.FormatInt(d.Since.Unix(), 10) + " <" + url.QueryEscape(d.To)
+}
+
+// ParseDebt reads what Debt.String wrote. What it cannot read is an ErrFormat.
+func ParseDebt(s string) (Debt, error) {
+	parts := strings.Split(s, " ")
+	if p := (recordParser{ok: len(parts) == 3}); p.ok && parts[1] != "" {
+		mark, since := parts[1][:1], parts[1][1:]
+		to, named := strings.CutPrefix(parts[2], "<")
+		d := Debt{To: p.id(to), Cost: p.units(parts[0]), Since: p.time(since), Given: mark == "="}
+		if p.ok && named && (mark == "@" || d.Given) {
+			return d, nil
+		}
+	}
+	return Debt{}, Errorf(CodeFormat, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
+}
+
+// lookTime bounds how long a look at a subject takes to finish what the subject owes. What is not
+// finished by then is left to the next look.
+const lookTime = 3 * time.Second
+
+// errOwing says that a charge has no room for its debt.
+var errOwing = errors.New("debts are in the way")
+
+// owing is the error of a charge that has no room for its debt.
+func owing(r Request) *Error {
+	return Errorf(CodeUnavailable, errOwing, "subject %q has %d charges of meter %q for which organisations are not settled, the most there can be; "+
+		"nothing was charged, try again once the organisations can be reached", r.Subject, MaxDebts, r.Meter)
+}
+
+// finishSeen finishes the debts that v shows. The look that found them does not depend on it: what
+// cannot be finished now stays for the next one.
+func (e *Engine) finishSeen(ctx context.Context, q Query, v View) {
+	if len(v.State.Debts) > 0 {
+		e.finish(ctx, q, v, v.State.Debts)
+	}
+}
+
+// Finished is how many debts a sweep came across.
+type Finished struct {
+	Settled int `json:"settled"` // their organisations are settled now, or were already
+	TooOld  int `json:"tooOld"`  // dropped: older than ids are remembered, so that nobody can know
+	Left    int `json:"left"`    // could not be finished now
+}
+
+// finish settles some of the debts of q.Key, and takes them off. It returns what is stored then.
+// Two callers may finish one debt at once: the second settlement is a replay of the first.
+func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]Debt) (View, Finished, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	var n Finished
+	var failures []error
+	done := map[string]Debt{}
+	for _, id := range slices.Sorted(maps.Keys(debts)) {
+		err := ctx.Err()
+		if err == nil {
+			err = e.settleDebt(ctx, q.Key, id, debts[id])
+		}
+		switch {
+		case errors.Is(err, ErrTooOld):
+			n.TooOld++
+		case err != nil:
+			failures = append(failures, err)
+			n.Left++
+			continue
+		default:
+			n.Settled++
+		}
+		done[id] = debts[id]
+	}
+	v, err := e.clear(ctx, q, v, done)
+	return v, n, errors.Join(append(failures, err)...)
+}
+
+// settleDebt charges the organisation that is owed. What the organisation remembers under the id
+// counts as paid, whatever it is: an id stands for one piece of work.
+func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) error {
+	at := Request{Subject: d.To, Meter: key.Meter, Operation: id, Cost: d.Cost, Began: d.Since, Over: OverRecord, AnyPlan: true}
+	if d.Given {
+		at.Now = d.Since
+	}
+	if err := e.validate(at, true); err != nil {
+		return err
+	}
+	_, _, err := e.attempt(ctx, start{}, query(at), e.rules.settleAlways(at))
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// clear takes debts off, those of them that are still there, and returns what is stored then.
+func (e *Engine) clear(ctx context.Context, q Query, v View, debts map[string]Debt) (View, error) {
+	for range refiles {
+		c := e.rules.change(v, q.Key, q.Now)
+		c.Rotate = time.Time{} // ids age by what is asked
+		for _, id := range slices.Sorted(maps.Keys(debts)) {
+			if d, there := v.State.Debts[id]; there && d.String() == debts[id].String() {
+				c.Debts = append(c.Debts, DebtStep{ID: id, Was: &d})
+			}
+		}
+		if len(c.Debts) == 0 {
+			return v, nil
+		}
+		after, done, err := e.store.Commit(ctx, c)
+		if err != nil {
+			return v, err
+		}
+		if v = after; done {
+			return v, nil
+		}
+	}
+	return v, Errorf(CodeContended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
+}
+
+// sweepPage is how many keys a sweep asks for at a time.
+const sweepPage = 100
+
+// FinishDebts finishes the debts that nobody looks at: of charges within an organisation whose
+// callers died before the organisation was settled. Run it now and then; it may run beside
+// everything else, and twice at a time. An error says why some debts are left; the others are done.
+func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
+	var all Finished
+	var failures []error
+	for after := ""; ; {
+		keys, next, err := e.store.Owing(ctx, after, sweepPage)
+		if err != nil {
+			return all, errors.Join(append(failures, err)...)
+		}
+		for _, key := range keys {
+			n, err := e.finishAll(ctx, key)
+			all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
+			if err != nil && len(failures) < sweepPage {
+				failures = append(failures, fmt.Errorf("debts of subject %q, meter %q: %w", key.Subject, key.Meter, err))
+			}
+			if ctx.Err() != nil {
+				return all, errors.Join(failures...)
+			}
+		}
+		if after = next; after == "" {
+			return all, errors.Join(failures...)
+		}
+	}
+}
+
+// finishAll finishes all debts of a key.
+func (e *Engine) finishAll(ctx context.Context, key Key) (Finished, error) {
+	q := Query{Key: key}
+	v, err := e.store.Load(ctx, q)
+	if err != nil || len(v.State.Debts) == 0 {
+		return Finished{}, err
+	}
+	_, n, err := e.finish(ctx, q, v, v.State.Debts)
+	return n, err
+}

@@ -1,0 +1,472 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// debts holds that a user who is charged is charged at the organisation too, in the end, whoever
+// died in between and whether or not anybody repeats.
+var debts = []rule{
+	{"case 53 the next look at the user charges the organisation, by any verb", case53},
+	{"case 53 a sweep charges the organisation, though nobody looks", case53Sweep},
+	{"case 71 two levels, the process dies between any two steps: all or none in the end", case71},
+	{"debts: a preflight writes nothing", debtsAndPreflight},
+	{"debts: what the organisation remembers of the id counts as paid", debtsPaid},
+	{"debts: another finishes while the caller is between its steps", debtsFinishedByAnother},
+	{"debts: two who finish one debt charge it once", debtsFinishedTwice},
+	{"debts: a look does not fail for what cannot be finished now", debtsLeft},
+	{"debts: where there is no room for one more a charge fails, and may be tried again", debtsFull},
+	{"debts: what is older than ids are remembered is dropped", debtsTooOld},
+	{"debts: one of a log is settled at the log's time", debtsOfALog},
+}
+
+// leave charges the user and not the organisation: the caller died in between.
+func (p pair) leave(id string, cost int64, mods ...mod) {
+	p.w.Helper()
+	s, tapped := p.tapped()
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if step(p, c) == settlesIt {
+			s.dies(0, false)
+			return s.commit(ctx, c, to)
+		}
+		return to.Commit(ctx, c)
+	}
+	if _, err := tapped.ask(id, cost, mods...); !errors.Is(err, headroom.ErrUnavailable) {
+		p.w.Fatalf("%s: %v", id, err)
+	}
+}
+
+// Writes of a deduction within an organisation after the user's charge.
+const (
+	settlesIt = iota + 1 // at the organisation
+	clearsIt             // the debt
+)
+
+// step tells which of them a write is.
+func step(p pair, c headroom.Change) int {
+	for _, r := range c.Records {
+		if c.Key.Subject == p.org.subject && r.Is != nil && r.Is.Kind == headroom.KindSettled {
+			return settlesIt
+		}
+	}
+	if len(c.Debts) > 0 && c.MoreDebts() < 0 {
+		return clearsIt
+	}
+	return 0
+}
+
+// owed is what the store has of the user's debts.
+func (p pair) owed() map[string]headroom.Debt {
+	p.w.Helper()
+	v, err := p.w.store.Load(p.w.Context(), headroom.Query{Key: headroom.Key{Subject: p.subject, Meter: p.meter}})
+	if err != nil {
+		p.w.Fatal(err)
+	}
+	return v.State.Debts
+}
+
+// sweep finishes debts. In a store that serves other tests it may find theirs too.
+func (p pair) sweep(least int) headroom.Finished {
+	p.w.Helper()
+	n, err := p.engine.FinishDebts(p.w.Context())
+	if err != nil || n.Settled+n.TooOld < least {
+		p.w.Fatalf("a sweep: %+v, %v: want at least %d debts", n, err, least)
+	}
+	return n
+}
+
+// settled expects that both have used so much, that nothing is held, and that nothing is owed. It does not look by an engine.
+func (p pair) settled(org, user int64) {
+	p.w.Helper()
+	if got := p.peek(); got != user {
+		p.w.Fatalf("the user has used %d, want %d", got, user)
+	}
+	of := p
+	of.account = p.org
+	if d, err := of.engine.Preflight(p.w.Context(), of.request("", 0)); err != nil || d.Used != org || d.Held != 0 {
+		p.w.Fatalf("the organisation has %d used and %d held, want %d: %v", d.Used, d.Held, org, err)
+	}
+	if owed := p.owed(); len(owed) != 0 {
+		p.w.Fatalf("it owes %v", owed)
+	}
+}
+
+// unlisted expects that the user is not in the list of those who may owe.
+func (p pair) unlisted() {
+	p.w.Helper()
+	if p.w.owing(100)[headroom.Key{Subject: p.subject, Meter: p.meter}] {
+		p.w.Fatal("it is in the list of those who owe")
+	}
+}
+
+// looks are the verbs that see a user.
+var looks = map[string]func(p pair) error{
+	"deduct":  asksOf(deduct, "other", 1),
+	"repeat":  asksOf(deduct, "before", 5),
+	"hold":    asksOf(hold, "other", 1),
+	"settle":  asksOf(settle, "held", 1),
+	"release": asksOf(release, "held", 1),
+	"extend":  asksOf(extend, "held", 1),
+	"refund": func(p pair) error {
+		_, err := p.engine.Refund(p.w.Context(), p.refundOf("before", "r", 1))
+		return err
+	},
+	"grant": func(p pair) error {
+		_, err := p.engine.Grant(p.w.Context(), p.grantOf("g", 10, base.Add(day)))
+		return err
+	},
+	"usage": func(p pair) error {
+		u, err := p.engine.Usage(p.w.Context(), headroom.UsageRequest{Subject: p.subject, Meter: p.meter})
+		if len(u.Debts) != 0 {
+			return fmt.Errorf("it shows debts: %v", u.Debts)
+		}
+		return err
+	},
+	"within":                   func(p pair) error { _, err := p.ask("other", 1); return err },
+	"within, refused":          func(p pair) error { _, err := p.ask("other", 140); return err },
+	"within another":           func(p pair) error { p.org = p.of(p.subject + " & others"); _, err := p.ask("other", 1); return err },
+	"the organisation refuses": func(p pair) error { _, err := p.ask("other", 151); return err },
+	"a refusal":                func(p pair) error { _, err := p.account.ask(deduct, p.request("other", 1000)); return err },
+	"a conflict": func(p pair) error {
+		if _, err := p.account.ask(deduct, p.request("before", 6)); !errors.Is(err, headroom.ErrConflict) {
+			return fmt.Errorf("%v: want a conflict", err)
+		}
+		return nil
+	},
+}
+
+func asksOf(v verb, id string, cost int64) func(p pair) error {
+	return func(p pair) error { _, err := p.account.ask(v, p.request(id, cost)); return err }
+}
+
+func case53(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, look := range looks {
+		for later, wait := range map[string]time.Duration{"at once": 0, "after the hold has ended": 20 * time.Minute} {
+			t.Run(name+" "+later, func(t *testing.T) {
+				w.back(base)
+				p := w.newPair(150)
+				p.account.does(deduct, "before", 5, admitted, 5, 0)
+				p.account.does(hold, "held", 1, admitted, 5, 1)
+				p.leave("a", 50)
+				if owed := p.owed(); len(owed) != 1 || owed["a"].To != p.org.subject || owed["a"].Cost != 50 || !owed["a"].Since.Equal(base) {
+					t.Fatalf("it owes %v", owed)
+				}
+				w.set(base.Add(wait))
+				if err := look(p); err != nil {
+					t.Fatal(err)
+				}
+				if owed := p.owed(); len(owed) != 0 {
+					t.Errorf("after the look it owes %v", owed)
+				}
+				if d := p.org.limits()[0]; d.Used < 50 || d.Used > 51 || d.Held != 0 {
+					t.Errorf("the organisation: %s", usageText(d))
+				}
+			})
+		}
+	}
+}
+
+func case53Sweep(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, wait := range map[string]time.Duration{"at once": 0, "after a day": day} {
+		t.Run(name, func(t *testing.T) {
+			w.back(base)
+			p := w.newPair(1000)
+			var all []pair
+			for i := range 20 {
+				u := p
+				u.account = p.of(fmt.Sprint(p.subject, " ", i))
+				u.leave(fmt.Sprint("a ", i), 10)
+				u.leave(fmt.Sprint("b ", i), 20)
+				all = append(all, u)
+			}
+			w.set(base.Add(wait))
+			p.sweep(40)
+			for _, u := range all {
+				u.settled(600, 30)
+				u.unlisted()
+			}
+		})
+	}
+}
+
+func case71(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	finishers := map[string]func(p pair, s *tap){
+		"a look":   func(p pair, _ *tap) { p.account.limits() },
+		"a sweep":  func(p pair, _ *tap) { p.sweep(0) },
+		"a repeat": func(p pair, _ *tap) { p.pays("a", 50, 50, 50) },
+	}
+	for name, finish := range finishers {
+		for _, cost := range []int64{50, 0} {
+			if cost == 0 && name == "a repeat" {
+				continue
+			}
+			t.Run(fmt.Sprint(name, " ", cost), func(t *testing.T) {
+				crashes(func(n int64, after bool) bool {
+					w.back(base)
+					p := w.newPair(150)
+					s, tapped := p.tapped()
+					s.dies(n, after)
+					_, _ = tapped.ask("a", cost)
+					over := s.commits.Load() < n
+					finish(p, s)
+					user := p.peek()
+					w.set(base.Add(time.Hour)) // a hold of which nothing came has ended
+					p.settled(user, user)
+					// One more finisher finds nothing.
+					p.sweep(0)
+					p.settled(user, user)
+					p.pays("a", cost, cost, cost)
+					p.settled(cost, cost)
+					// A list that is written before the charge may name it for a while where there was none.
+					w.set(base.Add(4 * time.Hour))
+					p.unlisted()
+					return over
+				})
+			})
+		}
+	}
+	t.Run("a finisher who dies too", func(t *testing.T) {
+		crashes(func(n int64, after bool) bool {
+			w.back(base)
+			p := w.newPair(150)
+			p.leave("a", 50)
+			w.set(base.Add(20 * time.Minute)) // there is an expired hold to clear away
+			s, tapped := p.tapped()
+			s.dies(n, after)
+			_, _ = tapped.engine.FinishDebts(t.Context())
+			over := s.commits.Load() < n
+			p.sweep(0)
+			p.settled(50, 50)
+			p.unlisted()
+			return over
+		})
+	})
+}
+
+func debtsAndPreflight(t *testing.T, h Harness) {
+	p := newWorld(t, h).newPair(150)
+	p.leave("a", 50)
+	p.unchanged(func() { p.preflight("b", 10, admitted, 50) }, "a")
+	p.org.holding(50).uses(0)
+}
+
+func debtsPaid(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, c := range map[string]struct {
+		meets func(org account)
+		used  int64
+	}{
+		"settled by hand":                 {func(org account) { org.does(settle, "a", 50, admitted, 50, 0) }, 50},
+		"settled by hand, at other units": {func(org account) { org.does(settle, "a", 40, admitted, 40, 0) }, 40},
+		"released by hand":                {func(org account) { org.does(release, "a", 50, released, 0, 0) }, 50},
+		"deducted under the same id": {func(org account) {
+			org.w.set(base.Add(20 * time.Minute))
+			org.does(hold, "sweeps", 1, admitted, 0, 1)
+			org.does(release, "sweeps", 1, released, 0, 0)
+		}, 50},
+		"refunded": {func(org account) {
+			org.does(settle, "a", 50, admitted, 50, 0)
+			org.refund("a", "r", 50, 50, 0)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.back(base)
+			p := w.newPair(150)
+			p.leave("a", 50)
+			c.meets(p.org.lasts(time.Minute))
+			p.account.limits()
+			p.settled(c.used, 50)
+		})
+	}
+}
+
+func debtsFinishedByAnother(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for _, n := range []int{settlesIt, clearsIt} {
+		for name, finish := range map[string]func(p pair){
+			"a look": func(p pair) { p.account.limits() }, "a sweep": func(p pair) { p.sweep(0) }, "a repeat": func(p pair) { p.pays("a", 50, 50, 50) },
+		} {
+			p := w.newPair(150)
+			s, tapped := p.tapped()
+			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+				if step(p, c) == n {
+					s.commit = nil
+					finish(p)
+					p.settled(50, 50)
+				}
+				return to.Commit(ctx, c)
+			}
+			if j := tapped.pays("a", 50, 50, 50); j.Organisation.Replay != (n == settlesIt) || j.User.Replay {
+				t.Errorf("%s before step %d: the organisation's part is a replay: %t", name, n, j.Organisation.Replay)
+			}
+			p.settled(50, 50)
+		}
+	}
+}
+
+func debtsFinishedTwice(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for range 10 {
+		p := w.newPair(1000)
+		for i := range 4 {
+			p.leave(fmt.Sprint("job-", i), 10)
+		}
+		var all sync.WaitGroup
+		errs := make(chan error, 16)
+		for i := range cap(errs) {
+			all.Go(func() {
+				var err error
+				if i%2 == 0 {
+					_, err = p.engine.Usage(t.Context(), headroom.UsageRequest{Subject: p.subject, Meter: p.meter})
+				} else {
+					_, err = p.engine.FinishDebts(t.Context())
+				}
+				if err != nil && !errors.Is(err, headroom.ErrContended) {
+					errs <- err
+				}
+			})
+		}
+		all.Wait()
+		close(errs)
+		for err := range errs {
+			t.Error(err)
+		}
+		p.account.limits()
+		p.settled(40, 40)
+	}
+}
+
+func debtsLeft(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, look := range looks {
+		switch name {
+		case "within", "within, refused", "the organisation refuses", "usage":
+			continue // they need the organisation
+		}
+		p := w.newPair(150)
+		p.account.does(deduct, "before", 5, admitted, 5, 0)
+		p.account.does(hold, "held", 1, admitted, 5, 1)
+		p.leave("a", 50)
+		s, tapped := p.tapped()
+		s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+		if err := look(tapped); err != nil || len(p.owed()) != 1 {
+			t.Errorf("%s: %v; it owes %v", name, err, p.owed())
+		}
+	}
+	p := w.newPair(150)
+	p.leave("a", 50)
+	s, tapped := p.tapped()
+	s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+	u, err := tapped.engine.Usage(t.Context(), headroom.UsageRequest{Subject: p.subject, Meter: p.meter})
+	if err != nil || len(u.Debts) != 1 || u.Debts["a"].Cost != 50 {
+		t.Errorf("usage shows debts %v, %v", u.Debts, err)
+	}
+	if n, err := tapped.engine.FinishDebts(t.Context()); !errors.Is(err, headroom.ErrThrottled) || n.Left < 1 {
+		t.Errorf("a sweep: %+v, %v", n, err)
+	}
+	p.org.holding(50).uses(0)
+	p.sweep(1)
+	p.org.uses(50)
+}
+
+func debtsFull(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(1000)
+	for i := range headroom.MaxDebts {
+		// Each of another organisation, as far as looks can tell: the one that is tapped cannot be reached.
+		p.leaveUnreached(fmt.Sprint("job-", i), 1)
+	}
+	if owed := p.owed(); len(owed) != headroom.MaxDebts {
+		t.Fatalf("it owes %d", len(owed))
+	}
+	other := p
+	other.org = p.of(p.subject+" & others").under("team", 1000)
+	other.org.setPlan("team")
+	s, tapped := other.tapped()
+	s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+	for range 3 {
+		j, err := tapped.ask("more", 1)
+		var failure *headroom.Error
+		if !errors.Is(err, headroom.ErrUnavailable) || errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.As(err, &failure) || j.Allowed {
+			t.Fatalf("with %d debts: %v, %v", headroom.MaxDebts, j.Allowed, err)
+		}
+		other.free()
+	}
+	// A repeat needs no room, and neither does a deduction that the user pays alone.
+	tapped.account.does(deduct, "alone", 1, admitted, headroom.MaxDebts+1, 0)
+	// Once the organisation can be reached, the charge makes the room that it needs.
+	s.commit = nil
+	tapped.pays("more", 1, 1, headroom.MaxDebts+2)
+	p.settled(headroom.MaxDebts, headroom.MaxDebts+2)
+}
+
+// leaveUnreached is leave where earlier debts stay, since no settlement goes through.
+func (p pair) leaveUnreached(id string, cost int64) {
+	p.w.Helper()
+	s, tapped := p.tapped()
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		for _, r := range c.Records {
+			if r.Is != nil && r.Is.Kind == headroom.KindSettled {
+				return headroom.View{}, false, headroom.ErrThrottled
+			}
+		}
+		return to.Commit(ctx, c)
+	}
+	if _, err := tapped.ask(id, cost); !errors.Is(err, headroom.ErrThrottled) {
+		p.w.Fatalf("%s: %v", id, err)
+	}
+}
+
+func debtsTooOld(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(150)
+	p.leave("a", 50)
+	w.set(base.Add(horizon))
+	p.sweep(1)
+	if d := p.org.limits()[0]; d.Used != 50 {
+		t.Errorf("a horizon later: %s", usageText(d))
+	}
+	// The organisation has forgotten the id.
+	w.back(base)
+	p = w.newPair(150)
+	p.leave("a", 50)
+	p.org.does(release, "a", 50, released, 0, 0)
+	for i := range 3 {
+		w.set(base.Add(time.Duration(i+1) * horizon))
+		p.org.does(deduct, fmt.Sprint("later ", i), 0, admitted, 0, 0)
+	}
+	if n := p.sweep(1); n.TooOld < 1 {
+		t.Errorf("a sweep: %+v", n)
+	}
+	if d := p.org.limits()[0]; d.Used != 0 || len(d.History) != 0 {
+		t.Errorf("whether it was paid nobody knows, and it is charged: %s", usageText(d))
+	}
+	if owed := p.owed(); len(owed) != 0 {
+		t.Errorf("it owes %v", owed)
+	}
+}
+
+func debtsOfALog(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(150)
+	then := base.Add(-3*week + 90*time.Millisecond)
+	p.leave("a", 50, at(then))
+	if owed := p.owed()["a"]; !owed.Given || !owed.Since.Equal(then.Truncate(time.Second)) {
+		t.Fatalf("it owes %v", owed)
+	}
+	p.sweep(1)
+	d, err := p.engine.Usage(t.Context(), headroom.UsageRequest{Subject: p.org.subject, Meter: p.meter, Now: then.Add(time.Minute)})
+	if err != nil || d.Limits[0].Used != 50 || d.Limits[0].Window != headroom.ISOWeek(then) {
+		t.Errorf("the organisation: %s, %v", usageText(d.Limits...), err)
+	}
+}

@@ -1,0 +1,293 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/lumcast/headroom"
+)
+
+// payers holds what becomes of the organisation where the user's step fails, and that an operation
+// has one set of payers.
+var payers = []rule{
+	{"case 51 a user whose calls fail does not block the organisation", case51},
+	{"case 51 a caller who gives up does not block the organisation", callerGivesUp},
+	{"within: where the outcome of the user's step is unknown it is repeated once", repeatedOnce},
+	{"within: what another delivery holds is not given back for a failure of this one", holdOfAnother},
+	{"case 52 one operation is charged within one organisation, or within none", case52},
+	{"case 52 a conflict with another organisation survives a crash anywhere", case52Crashes},
+}
+
+// fails makes each write about a subject fail, n times, before or after it takes effect.
+func (s *tap) fails(subject string, n int, failure error, after bool) {
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if c.Key.Subject != subject || n == 0 {
+			return to.Commit(ctx, c)
+		}
+		if after {
+			if v, done, err := to.Commit(ctx, c); err != nil || !done {
+				return v, done, err
+			}
+		}
+		n--
+		return headroom.View{}, false, failure
+	}
+}
+
+// free expects that nothing is used or held at the organisation, and that the store has no hold.
+func (p pair) free() {
+	p.w.Helper()
+	p.org.uses(0)
+	v, err := p.w.store.Load(p.w.Context(), headroom.Query{Key: headroom.Key{Subject: p.org.subject, Meter: p.meter}})
+	if err != nil || len(v.State.Holds) != 0 {
+		p.w.Fatalf("the organisation has holds: %v, %v", v.State.Holds, err)
+	}
+}
+
+// colleague is another user in the same organisation.
+func (p pair) colleague() pair {
+	p.account = p.of(p.subject + " 2")
+	return p
+}
+
+func case51(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for _, code := range []headroom.Code{headroom.CodeThrottled, headroom.CodeContended, headroom.CodeUnavailable, headroom.CodeRejected, headroom.CodeFormat, headroom.CodeInvalid, headroom.CodeClock} {
+		t.Run(string(code), func(t *testing.T) {
+			p := w.newPair(1000)
+			s, tapped := p.tapped()
+			failure := headroom.Errorf(code, nil, "the store failed; nothing was written")
+			s.fails(p.subject, -1, failure, false)
+			for i := range 100 {
+				if _, err := tapped.ask(fmt.Sprint("job-", i), 1); !errors.Is(err, failure) {
+					t.Fatalf("call %d: %v", i, err)
+				}
+			}
+			if _, err := tapped.ask("large", 100); !errors.Is(err, failure) {
+				t.Fatal(err)
+			}
+			p.free()
+			p.account.uses(0)
+			p.colleague().pays("job", 1, 1, 1)
+			// The same ids can be asked again.
+			s.commit = nil
+			tapped.pays("job-7", 1, 2, 1)
+		})
+	}
+	t.Run("all units at once", func(t *testing.T) {
+		p := w.newPair(100)
+		s, tapped := p.tapped()
+		s.fails(p.subject, -1, headroom.ErrThrottled, false)
+		if _, err := tapped.ask("job", 100); !errors.Is(err, headroom.ErrThrottled) {
+			t.Fatal(err)
+		}
+		p.colleague().pays("job", 100, 100, 100)
+	})
+	t.Run("the user has spent it", func(t *testing.T) {
+		p := w.newPair(1000)
+		p.account.does(deduct, "own", 100, admitted, 100, 0)
+		for i := range 100 {
+			p.refuses(fmt.Sprint("job-", i), 1)
+		}
+		p.free()
+		p.colleague().pays("job", 1, 1, 1)
+	})
+}
+
+func callerGivesUp(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, after := range map[string]bool{"before the write": false, "while the answer is under way": true} {
+		for n := int64(1); n <= 2; n++ { // the hold, and the user's charge
+			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
+				p := w.newPair(1000)
+				for i := range 100 {
+					id := fmt.Sprint("job-", i)
+					s, tapped := p.tapped()
+					ctx, cancel := context.WithCancel(t.Context())
+					s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+						if s.commits.Load() == n {
+							if after {
+								_, _, _ = to.Commit(ctx, c)
+							}
+							cancel()
+							if after {
+								return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, ctx.Err(), "the caller gave up")
+							}
+						}
+						return to.Commit(ctx, c)
+					}
+					_, err := tapped.engine.DeductWithin(ctx, p.org.subject, p.request(id, 1))
+					cancel()
+					if after && n == 2 {
+						break // it was charged: see below
+					}
+					if err == nil {
+						t.Fatalf("%s was charged", id)
+					}
+				}
+				if after && n == 2 {
+					// The repeat finds the charge; the look after it settles the organisation.
+					p.account.uses(1)
+					p.org.uses(1)
+					return
+				}
+				p.free()
+				p.colleague().pays("job", 1, 1, 1)
+			})
+		}
+	}
+}
+
+func repeatedOnce(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	lost := headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
+	for name, after := range map[string]bool{"before it takes effect": false, "after it took effect": true} {
+		t.Run(name, func(t *testing.T) {
+			p := w.newPair(150)
+			s, tapped := p.tapped()
+			s.fails(p.subject, 1, lost, after)
+			if j := tapped.pays("once", 20, 20, 20); j.User.Replay != after {
+				t.Errorf("the user's part is a replay: %t", j.User.Replay)
+			}
+			// Unknown for good: the hold stays for whoever repeats, or its time ends.
+			tries := 0
+			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+				if c.Key.Subject != p.subject {
+					return to.Commit(ctx, c)
+				}
+				if tries++; tries > 1 {
+					return headroom.View{}, false, headroom.ErrThrottled
+				}
+				if after {
+					_, _, _ = to.Commit(ctx, c)
+				}
+				return headroom.View{}, false, lost
+			}
+			if j, err := tapped.ask("twice", 30); !errors.Is(err, headroom.ErrOutcomeUnknown) || j.Allowed {
+				t.Fatalf("%v, %v", j.Allowed, err)
+			}
+			if !after {
+				p.org.holding(30).uses(20)
+			}
+			if tries < 2 {
+				t.Error("it was not repeated")
+			}
+			s.commit = nil
+			tapped.pays("twice", 30, 50, 50)
+			p.uses(50, 50)
+			// The repeat says that the user refuses: the units come back at once.
+			tapped.account.does(deduct, "before", 1, admitted, 51, 0)
+			s.fails(p.subject, 1, lost, false)
+			tapped.refuses("large", 80)
+			p.uses(50, 51)
+			p.org.does(deduct, "rest", 100, admitted, 150, 0)
+		})
+	}
+}
+
+func holdOfAnother(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(150)
+	s, first := p.tapped()
+	throttled, second := p.tapped()
+	throttled.fails(p.subject, -1, headroom.ErrThrottled, false)
+	// Between the hold and the charge of the first, a second delivery of the same fails.
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if c.Key.Subject == p.subject && s.commits.Load() == 2 {
+			if _, err := second.ask("a", 50); !errors.Is(err, headroom.ErrThrottled) {
+				t.Errorf("the second delivery: %v", err)
+			}
+			p.org.holding(50).uses(0)
+		}
+		return to.Commit(ctx, c)
+	}
+	first.pays("a", 50, 50, 50)
+	p.uses(50, 50)
+}
+
+func case52(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(150)
+	globex := p
+	globex.org = p.of(p.subject+" & others").under("team", 150)
+	globex.org.setPlan("team")
+	conflicts := func(what string, ask func() error) {
+		t.Helper()
+		if err := ask(); !errors.Is(err, headroom.ErrConflict) {
+			t.Fatalf("%s: %v: want a conflict", what, err)
+		}
+		globex.free()
+	}
+	within := func(p pair, id string, cost int64) func() error {
+		return func() error { _, err := p.ask(id, cost); return err }
+	}
+	p.pays("a", 30, 30, 30)
+	conflicts("under another organisation", within(globex, "a", 30))
+	conflicts("of another cost", within(globex, "a", 20))
+	conflicts("alone", func() error { _, err := p.account.ask(deduct, p.request("a", 30)); return err })
+	p.uses(30, 30)
+	p.account.does(deduct, "alone", 10, admitted, 40, 0)
+	conflicts("within, after it was charged alone", within(p, "alone", 10))
+	p.uses(30, 40)
+	// Also where the other organisation would refuse, or is asked again.
+	globex.org.does(deduct, "all", 150, admitted, 150, 0)
+	for _, id := range []string{"a", "alone"} {
+		cost := map[string]int64{"a": 30, "alone": 10}[id]
+		if err := within(globex, id, cost)(); !errors.Is(err, headroom.ErrConflict) {
+			t.Errorf("%q where there is no room: %v", id, err)
+		}
+	}
+	globex.org.uses(150)
+	p.uses(30, 40)
+	if j := p.pays("a", 30, 30, 40); !j.Organisation.Replay || !j.User.Replay {
+		t.Error("the repeat is none")
+	}
+	// A look before the work has no payer yet.
+	p.preflight("b", 10, admitted, 40)
+	if d, err := p.account.ask(preflight, p.request("a", 30)); err != nil || !d.Replay {
+		t.Errorf("preflight of what was charged within: %s, %v", text(d), err)
+	}
+	// A refund gives back what was charged, and forgets no payer.
+	p.account.refund("a", "r", 10, 10, 30)
+	conflicts2 := within(globex, "a", 30)
+	if err := conflicts2(); !errors.Is(err, headroom.ErrConflict) {
+		t.Errorf("after a refund: %v", err)
+	}
+}
+
+func case52Crashes(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, alone := range map[string]bool{"charged within another": false, "charged alone": true} {
+		t.Run(name, func(t *testing.T) {
+			crashes(func(n int64, after bool) bool {
+				w.back(base)
+				p := w.newPair(150)
+				globex := p
+				globex.org = p.of(p.subject+" & others").under("team", 150)
+				globex.org.setPlan("team")
+				org := int64(30)
+				if alone {
+					org = 0
+					p.account.does(deduct, "a", 30, admitted, 30, 0)
+				} else {
+					p.pays("a", 30, 30, 30)
+				}
+				s, tapped := globex.tapped()
+				s.dies(n, after)
+				_, _ = tapped.ask("a", 30)
+				over := s.commits.Load() < n
+				s.revive()
+				for range 2 {
+					if _, err := tapped.ask("a", 30); !errors.Is(err, headroom.ErrConflict) {
+						t.Fatalf("the repeat after death %d: %v: want a conflict", n, err)
+					}
+					globex.free()
+					p.uses(org, 30)
+				}
+				return over
+			})
+		})
+	}
+}
