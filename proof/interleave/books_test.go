@@ -21,6 +21,8 @@ type book struct {
 	counters      map[string]counter // by limit
 	records       map[string]record  // by id, holds too
 	grants        map[string]grant
+	debts         map[string]headroom.Debt
+	listed        map[string]bool // operations that the ledger's list of debts names
 	epoch, before int64
 	gen           int64
 }
@@ -58,6 +60,9 @@ func readBooks(t memdynamo.Tables) books {
 		all[str(item["userId"])] = readItem(item)
 	}
 	for _, row := range t.Items(ledger) {
+		if b := all[str(row["subject"])]; strings.HasPrefix(str(row["key"]), "owes#") && b != nil {
+			b.listed[str(row["operation"])] = true
+		}
 		// The key is the length of the meter's name, "#", the name, the subject; here there is one meter.
 		b := all[strings.TrimPrefix(str(row["key"]), "5#slots")]
 		if b == nil {
@@ -92,7 +97,8 @@ func readBooks(t memdynamo.Tables) books {
 }
 
 func readItem(item map[string]types.AttributeValue) *book {
-	b := &book{plan: str(item["plan"]), counters: map[string]counter{}, records: map[string]record{}, grants: map[string]grant{}}
+	b := &book{plan: str(item["plan"]), counters: map[string]counter{}, records: map[string]record{}, grants: map[string]grant{},
+		debts: map[string]headroom.Debt{}, listed: map[string]bool{}}
 	b.epoch, b.before, b.gen = num(item["quotaEpoch"]), num(item["quotaEpochBefore"]), num(item["quotaGen"])
 	for name := range item {
 		limit, ok := strings.CutPrefix(name, "quotaSpan")
@@ -135,6 +141,9 @@ func readItem(item map[string]types.AttributeValue) *book {
 	}
 	for id, v := range child(item["quotaHolds"]) {
 		b.add(id, str(v), false)
+	}
+	for id, v := range child(item["quotaDebts"]) {
+		b.debts[id] = must(headroom.ParseDebt(str(v)))
 	}
 	for id, v := range child(item["quotaGrants"]) {
 		part := child(v)
@@ -311,6 +320,9 @@ func (b *book) String() string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.records)) {
 		s = append(s, id+": "+b.records[id].text)
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.debts)) {
+		s = append(s, id+" owes "+b.debts[id].String())
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.grants)) {
 		g := b.grants[id]

@@ -195,10 +195,10 @@ func (x *explorer) run(n *node) (cache string) {
 	if err != nil {
 		panic(err)
 	}
-	engine, err := headroom.New(store, x.catalog, headroom.Options{Horizon: x.horizon, Clock: func() time.Time { return w.host }})
-	if err != nil {
-		panic(err)
+	on := func(wrap func(headroom.Store) headroom.Store) *headroom.Engine {
+		return must(headroom.New(wrap(store), x.catalog, headroom.Options{Horizon: x.horizon, Clock: func() time.Time { return w.host }}))
 	}
+	engine := on(func(s headroom.Store) headroom.Store { return s })
 	defer func() {
 		if stopped := recover(); stopped != nil && stopped != (halt{}) {
 			panic(stopped)
@@ -212,7 +212,7 @@ func (x *explorer) run(n *node) (cache string) {
 	for int(n.op) < len(script.ops) {
 		a := w.next(toBegin, 0)
 		w.host = x.times[a.clock-1].Add(script.skew)
-		o := script.ops[n.op].run(context.Background(), caller{engine, sdk, func() time.Time { return w.host }})
+		o := script.ops[n.op].run(context.Background(), caller{engine, on, sdk, func() time.Time { return w.host }})
 		if o.code == headroom.CodeOutcomeUnknown || o.code == headroom.CodeUnavailable {
 			continue // asked again under the same id, as the error says
 		}
@@ -256,7 +256,7 @@ func (r request) like(op string, body []byte) bool { return r.op == op && r.sum 
 
 // sent notes a request.
 func (x *explorer) sent(op string, body []byte) int32 {
-	r := request{op: op, body: canonical(body), sum: sum(body), writes: op == "UpdateItem" || op == "BatchWriteItem"}
+	r := request{op: op, body: canonical(body), sum: sum(body), writes: op != "GetItem" && op != "Query"}
 	if op == "BatchWriteItem" {
 		x.split(&r)
 	}
@@ -337,13 +337,14 @@ func conditionFailed(body string) bool {
 // caller is what an operation has to do its work with.
 type caller struct {
 	engine *headroom.Engine
+	on     func(wrap func(headroom.Store) headroom.Store) *headroom.Engine // an engine on the same store, wrapped
 	sdk    *dynamodb.Client
 	host   func() time.Time // the host's clock
 }
 
 // op is one operation of a client.
 type op struct {
-	verb    string // deduct, hold, settle, release, extend, refund, grant, plan, within, seed
+	verb    string // deduct, hold, settle, release, extend, refund, grant, plan, within, left, look, sweep, seed
 	subject string // "" is "u"
 	id      string
 	cost    int64
@@ -368,7 +369,7 @@ func (o op) String() string {
 		s += " " + o.id
 	}
 	switch o.verb {
-	case "deduct", "hold", "settle", "refund", "grant", "within", "seed":
+	case "deduct", "hold", "settle", "refund", "grant", "within", "left", "seed":
 		s += fmt.Sprint(" ", o.cost)
 	case "plan":
 		s += " " + o.plan
@@ -381,6 +382,46 @@ func (o op) String() string {
 
 // guesses reports whether the operation looks at the host's clock when it begins.
 func (o op) guesses() bool { return o.verb == "deduct" || o.verb == "seed" }
+
+// leaves is a deduction within an organisation whose caller dies before the organisation is settled, and which nobody repeats.
+func (c caller) leaves(ctx context.Context, organisation string, r headroom.Request) error {
+	d := &dying{organisation: organisation, operation: r.Operation}
+	_, err := c.on(func(s headroom.Store) headroom.Store { d.Store = s; return d }).DeductWithin(ctx, organisation, r)
+	switch {
+	case d.dead:
+		return nil
+	case d.unreached:
+		return headroom.ErrTooMany // the error of no room for a debt is one that the client would answer with a repeat
+	}
+	return err
+}
+
+// dying is a store whose process ends before it settles an operation. Other operations it cannot settle.
+type dying struct {
+	headroom.Store
+	organisation, operation string
+	dead, unreached         bool
+}
+
+func (d *dying) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
+	if d.dead {
+		return headroom.View{}, headroom.ErrRejected
+	}
+	return d.Store.Load(ctx, q)
+}
+
+func (d *dying) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+	for _, r := range c.Records {
+		if c.Key.Subject == d.organisation && r.Is != nil && r.Is.Kind == headroom.KindSettled {
+			d.dead = d.dead || r.ID == d.operation
+			d.unreached = d.unreached || r.ID != d.operation
+		}
+	}
+	if d.dead || d.unreached {
+		return headroom.View{}, false, headroom.ErrRejected
+	}
+	return d.Store.Commit(ctx, c)
+}
 
 func (o op) run(ctx context.Context, c caller) outcome {
 	r := headroom.Request{Subject: o.who(), Meter: "slots", Operation: o.id, Cost: o.cost, Over: o.over}
@@ -411,6 +452,16 @@ func (o op) run(ctx context.Context, c caller) outcome {
 		d, user = j.Organisation, j.User.Reason
 		d.Allowed = j.Allowed
 		d.Replay = j.User.Replay // that the organisation settled first, another delivery may have seen to
+	case "left":
+		if err = c.leaves(ctx, o.within, r); err == nil {
+			d.Allowed, d.Reason, d.Cost = true, headroom.ReasonAdmitted, o.cost
+		}
+	case "look":
+		_, err = c.engine.Usage(ctx, headroom.UsageRequest{Subject: o.who(), Meter: "slots"})
+		d.Allowed, d.Reason = err == nil, "seen"
+	case "sweep":
+		_, err = c.engine.FinishDebts(ctx)
+		d.Allowed, d.Reason = err == nil, "swept"
 	case "seed":
 		return seedRun(ctx, c, o)
 	default:

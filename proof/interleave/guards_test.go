@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Past(?::[a-z]+)?)\.[?!]?)(?:[^ ,()?!]|[?!] )[^ ,()]*`)
+	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Debts|Past(?::[a-z]+)?)\.[?!]?)(?:[^ ,()?!]|[?!] )[^ ,()]*`)
 	limit  = regexp.MustCompile(`(quota[A-Z][a-z]+):[a-z]+`)
 	values = regexp.MustCompile(`(=|<=|>=|BETWEEN) [^()]*`)
 )
@@ -127,6 +127,12 @@ var guards = map[string]notice{
 	"write: quotaSpan =":                                            {world: "a day and a week"},
 	"write: quotaWeek =":                                            {why: "quotaSpan says the same, unless the seed's own code turns the week"},
 	"write: size(quotaHolds) <=":                                    {world: "as many holds as there can be"},
+	"first write: attribute_not_exists(quotaDebts)":                 {why: "quotaFormat says the same"},
+	"write: attribute_not_exists(quotaDebts)":                       {world: "the first debts of a user, at once"},
+	"write: attribute_type(quotaDebts, M)":                          {why: "as of quotaOps"},
+	"write: attribute_not_exists(quotaDebts.*)":                     {why: "a debt comes with its charge, and the id of that is guarded"},
+	"write: quotaDebts.* =":                                         {why: "who takes a debt off has seen the organisation settled, and an id has one debt"},
+	"write: size(quotaDebts) <=":                                    {world: "as many debts as there can be"},
 	"write: size(quotaGrants) =":                                    {world: "charged past the limit, beside a grant"},
 	"write: size(quotaGrants) <=":                                   {world: "as many grants as there can be"},
 }

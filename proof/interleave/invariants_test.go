@@ -30,7 +30,7 @@ func (x *explorer) lacks(o op, tables int32, clock uint8) bool {
 			return o.cost > r.Cost && short(o.who(), o.cost-r.Cost)
 		}
 		return (!known || r.Kind != headroom.KindSettled) && short(o.who(), o.cost)
-	case "within":
+	case "within", "left":
 		at, atKnown, atLive := held(o.within)
 		return !known && short(o.who(), o.cost) || !atLive && !(atKnown && at.Kind == headroom.KindSettled) && short(o.within, o.cost)
 	}
@@ -47,6 +47,34 @@ func (x *explorer) check(before, after int32, clock uint8) string {
 		b := was.of(subject)
 		if wrong := x.checkBook(b, is[subject], x.times[clock]); wrong != "" {
 			return wrong + " (of " + subject + ")"
+		}
+		if wrong := is.owes(subject); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+// owes says what is wrong with the debts of a subject. What is charged within an organisation is charged there too, or is owed, and then a sweep can find it.
+func (b books) owes(subject string) string {
+	of := b.of(subject)
+	if len(of.debts) > headroom.MaxDebts {
+		return fmt.Sprintf("rule 17: %s has %d debts", subject, len(of.debts))
+	}
+	for _, id := range slices.Sorted(maps.Keys(of.records)) {
+		r := of.records[id]
+		if r.Within == "" {
+			continue
+		}
+		at := b.of(r.Within).records[id]
+		d, owed := of.debts[id]
+		switch {
+		case owed && (d.To != r.Within || d.Cost != r.Cost):
+			return fmt.Sprintf("rule 18: %s of %s is %s, and the debt %s", id, subject, r.text, d)
+		case owed && !of.listed[id]:
+			return fmt.Sprintf("rule 18: %s owes for %s, and the list does not say so", subject, id)
+		case !owed && at.Kind != headroom.KindSettled:
+			return fmt.Sprintf("rule 18: %s is charged for %s, %s has %q, and nothing is owed", subject, id, r.Within, at.text)
 		}
 	}
 	return ""
@@ -275,7 +303,7 @@ func (x *explorer) decided(client int, index uint8, out outcome, s state) string
 	if known && out.allowed && !out.replay {
 		return fmt.Sprintf("rule 5: %s was charged before the world began, and is charged again", o)
 	}
-	if out.allowed && o.verb != "plan" {
+	if out.allowed && o.verb != "plan" && o.verb != "look" && o.verb != "sweep" {
 		r, ok := x.read(s.tables).of(o.who()).records[o.id]
 		if !ok || o.cost != 0 && o.verb != "release" && o.verb != "extend" && o.verb != "hold" && r.Cost != o.cost {
 			return fmt.Sprintf("rule 5: %s is acknowledged, and what is remembered of it is %q", o, r.text)
@@ -294,7 +322,7 @@ func (x *explorer) ended(s state) string {
 	for c := range x.clients {
 		for _, out := range x.lists[x.nodes[s.node[c]].outcomes] {
 			o := x.clients[c].ops[out.op]
-			if o.verb == "plan" || o.verb == "seed" || out.code != "" {
+			if o.verb == "plan" || o.verb == "seed" || o.verb == "look" || o.verb == "sweep" || out.code != "" {
 				continue
 			}
 			id := identity{o.who(), o.id, o.verb}

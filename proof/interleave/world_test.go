@@ -28,6 +28,7 @@ type world struct {
 
 	invariants invariants
 	whole      bool   // its brief form has all operations
+	two        bool   // its brief form has two clients
 	large      bool   // too large for the race detector
 	only       string // of violations only such as begin with this count
 }
