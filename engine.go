@@ -283,7 +283,7 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 		unsure = unsure || v.Unsure && !answer.again
 		if unsure && answer.nameless != nil {
 			// No id would keep a second write from charging again.
-			return Decision{}, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
+			return Decision{}, v, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
 		}
 		if done && !answer.again {
 			e.refile(ctx, *answer.change, v)

@@ -125,10 +125,10 @@ type Step struct {
 }
 
 // Repeatable reports whether c, applied twice by mistake, changes something only once, since its guard does not hold
-// the second time: it changes what is remembered of an id, or opens a window. Another must be sent once, and not
-// again while its outcome is unknown.
+// the second time: it changes what is remembered of an id, or a debt, or opens a window. Another must be sent once,
+// and not again while its outcome is unknown.
 func (c Change) Repeatable() bool {
-	return len(c.Records) > 0 || slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.From.same(s.To) })
+	return len(c.Records)+len(c.Debts) > 0 || slices.ContainsFunc(c.Steps, func(s Step) bool { return !s.From.same(s.To) })
 }
 
 // IDs returns the ids of which c changes what is remembered.
