@@ -70,9 +70,10 @@ func (e *Engine) finishSeen(ctx context.Context, q Query, v View) {
 
 // Finished is how many debts a sweep came across.
 type Finished struct {
-	Settled int `json:"settled"` // their organisations are settled now, or were already
-	TooOld  int `json:"tooOld"`  // dropped: older than ids are remembered, so that nobody can know
-	Left    int `json:"left"`    // could not be finished now
+	Settled int  `json:"settled"` // their organisations are settled now, or were already
+	TooOld  int  `json:"tooOld"`  // dropped: older than ids are remembered, so that nobody can know
+	Left    int  `json:"left"`    // could not be finished now
+	More    bool `json:"more"`    // the time was over before the last one; what is done is done
 }
 
 // finish settles some of the debts of q.Key, and takes them off. It returns what is stored then.
@@ -151,27 +152,32 @@ const sweepPage = 100
 // FinishDebts finishes the debts that nobody looks at: of charges within an organisation whose
 // callers died before the organisation was settled. Run it now and then; it may run beside
 // everything else, and twice at a time. An error says why some debts are left; the others are done.
+// When ctx ends it says that there is more.
 func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	var all Finished
 	var failures []error
 	for after := ""; ; {
 		keys, next, err := e.store.Owing(ctx, after, sweepPage)
-		if err != nil {
-			return all, errors.Join(append(failures, err)...)
-		}
 		for _, key := range keys {
+			if ctx.Err() != nil {
+				break
+			}
 			n, err := e.finishAll(ctx, key)
 			all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
-			if err != nil && len(failures) < sweepPage {
+			if err != nil && ctx.Err() == nil && len(failures) < sweepPage {
 				failures = append(failures, fmt.Errorf("debts of subject %q, meter %q: %w", key.Subject, key.Meter, err))
 			}
-			if ctx.Err() != nil {
-				return all, errors.Join(failures...)
-			}
 		}
-		if after = next; after == "" {
+		switch {
+		case ctx.Err() != nil:
+			all.More = true
+			return all, errors.Join(failures...)
+		case err != nil:
+			return all, errors.Join(append(failures, err)...)
+		case next == "":
 			return all, errors.Join(failures...)
 		}
+		after = next
 	}
 }
 

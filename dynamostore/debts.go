@@ -80,11 +80,16 @@ func (s *Store) putOwes(ctx context.Context, r owesRow) (time.Time, error) {
 	row := r.primary()
 	row["subject"], row["meter"], row["operation"] = str(r.key.Subject), str(r.key.Meter), str(r.operation)
 	row[owesSince] = num(r.since)
-	// To the caller it is no write: a row changes nothing that is charged.
-	got, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.opts.Ledger, Item: row}, opt)
+	put := []types.WriteRequest{{PutRequest: &types.PutRequest{Item: row}}}
+	var out *dynamodb.BatchWriteItemOutput
+	// To the caller it is no write: a row changes nothing that is charged. It goes as a batch, for which Headroom has the right already.
+	got, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{s.opts.Ledger: put}}, opt)
 		return err
 	})
+	if err == nil && len(out.UnprocessedItems) > 0 {
+		err = headroom.Errorf(headroom.CodeThrottled, nil, "the ledger takes no row for a debt; nothing was charged")
+	}
 	return got.now, err
 }
 

@@ -166,7 +166,7 @@ func (s *Store) failure(a access, err error, unsure bool) error {
 	case "ResourceNotFoundException":
 		return headroom.Errorf(headroom.CodeRejected, err, "a table is missing: %s and %s are needed; create them with CreateTables or `headroom tables create`", s.opts.Table, s.opts.Ledger)
 	case "AccessDeniedException":
-		return headroom.Errorf(headroom.CodeRejected, err, "rights are missing: the role needs GetItem and UpdateItem on the table %s, and GetItem, Query and BatchWriteItem on %s", s.opts.Table, s.opts.Ledger)
+		return headroom.Errorf(headroom.CodeRejected, err, "rights are missing: the role needs GetItem and UpdateItem on the table %s, and GetItem, Query, BatchWriteItem and, to reconcile, DeleteItem on %s", s.opts.Table, s.opts.Ledger)
 	case "UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationTokenException", "ExpiredTokenException", "IncompleteSignatureException":
 		return headroom.Errorf(headroom.CodeRejected, err, "DynamoDB does not know who asks: check the credentials, their expiry and this host's clock")
 	}

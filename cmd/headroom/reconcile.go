@@ -20,11 +20,14 @@ func (a *app) reconcileCommand() *cobra.Command {
 	var flags jobsFlags
 	var machine string
 	var rules pipelineFlags
+	debtsAlone := false
 	o := pipeline.ReconcileOptions{OlderThan: 90 * time.Minute, Workers: pipeline.DefaultWorkers, Describes: pipeline.DefaultDescribes}
 	cmd := &cobra.Command{
 		Use:   "reconcile --jobs TABLE --state-machine ARN --store dynamodb:TABLE",
-		Short: "Finish jobs whose last event never came, or whose charge is pending",
+		Short: "Finish jobs whose last event never came, or whose charge is pending, and what users owe to organisations",
 		Long: `Look at each job that has been open for long, ask its execution how it stands, and finish it as the callback would have done. It may run twice at a time and beside the callback: what it does twice, it does once. It goes on where the last run stopped.
+
+Before that it finishes the debts of users to organisations: of a deduct --within that ended before the organisation was charged. With --debts it does only that, on any store, and needs no table of jobs.
 
 It charges by the rules of the stack, which its scheduled function keeps with the table of jobs. A --config or --over that says otherwise is an error, not another price.
 
@@ -32,9 +35,13 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 		Example: `  headroom reconcile --jobs stack-Jobs-ABC --store dynamodb:stack-Users-ABC?ledger=stack-Ledger-ABC \
     --state-machine arn:aws:states:eu-central-1:123456789012:stateMachine:stack-podcast
   headroom reconcile --dry-run
+  headroom reconcile --debts --store dynamodb:users
   headroom reconcile --describes 50 --workers 32`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if debtsAlone {
+				return a.reconcileDebts(cmd)
+			}
 			if machine = cmp.Or(machine, a.env("HEADROOM_STATE_MACHINE")); machine == "" {
 				return usageError("--state-machine is missing: the ARN of the state machine")
 			}
@@ -59,17 +66,26 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 				if o.DryRun {
 					o.Each = a.wouldDo
 				}
+				all := onaws.Reconciliation{}
+				var owed error
+				if !o.DryRun {
+					all.Debts, owed = engine.FinishDebts(cmd.Context())
+				}
 				r, err := p.Reconcile(cmd.Context(), o)
+				all.Reconciliation = r
 				if err == nil && r.More && cmd.Context().Err() != nil {
 					err = headroom.Errorf(codeInterrupted, cmd.Context().Err(), "interrupted: the next run goes on there")
 				}
 				if a.json {
-					a.printJSON(r)
+					a.printJSON(all)
 				} else {
+					if !o.DryRun {
+						a.printDebts(all.Debts)
+					}
 					fmt.Fprintf(a.stdout, "%s open for more than %s: %d finished, %d still running, %d waiting in the queue, %d could not be finished\n",
 						count(int64(r.Seen), "job"), o.OlderThan, r.Finished, r.Running, r.Waiting, r.Failed)
 				}
-				return err
+				return cmp.Or(err, owed)
 			})
 		},
 	}
@@ -79,8 +95,35 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().IntVar(&o.Workers, "workers", o.Workers, "how many jobs are handled at once")
 	cmd.Flags().Float64Var(&o.Describes, "describes", o.Describes, "how many executions are asked about a second; AWS has a limit an account and region")
+	cmd.Flags().BoolVar(&debtsAlone, "debts", false, "finish only what users owe to organisations")
 	rules.over(cmd)
 	return cmd
+}
+
+// reconcileDebts finishes debts alone.
+func (a *app) reconcileDebts(cmd *cobra.Command) error {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
+		n, err := engine.FinishDebts(cmd.Context())
+		if a.json {
+			a.printJSON(map[string]any{"debts": n})
+		} else {
+			a.printDebts(n)
+		}
+		return err
+	})
+}
+
+// printDebts tells of debts, if there were any.
+func (a *app) printDebts(n headroom.Finished) {
+	if n == (headroom.Finished{}) {
+		fmt.Fprintln(a.stdout, "no debts to organisations")
+		return
+	}
+	fmt.Fprintf(a.stdout, "debts to organisations: %d settled, %d too old to tell, %d could not be settled now\n", n.Settled, n.TooOld, n.Left)
 }
 
 // wouldDo tells of one job what a dry run found.

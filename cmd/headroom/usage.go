@@ -94,7 +94,7 @@ func usageJSON(u headroom.Usage) any {
 	}
 	return map[string]any{
 		"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits,
-		"holds": holdsJSON(u), "granted": u.Granted, "grants": grantsJSON(u),
+		"holds": holdsJSON(u), "granted": u.Granted, "grants": grantsJSON(u), "debts": debtsJSON(u),
 	}
 }
 
@@ -109,6 +109,25 @@ type jsonGrant struct {
 	Units   int64     `json:"units"`
 	Used    int64     `json:"used"`
 	Expires time.Time `json:"expires"`
+}
+
+type jsonDebt struct {
+	Operation    string    `json:"operation"`
+	Organisation string    `json:"organisation"`
+	Units        int64     `json:"units"`
+	Since        time.Time `json:"since"`
+}
+
+// debtsJSON lists debts that could not be settled, the oldest first.
+func debtsJSON(u headroom.Usage) []jsonDebt {
+	debts := []jsonDebt{}
+	for id, d := range u.Debts {
+		debts = append(debts, jsonDebt{Operation: id, Organisation: d.To, Units: d.Cost, Since: d.Since})
+	}
+	slices.SortFunc(debts, func(a, b jsonDebt) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Operation, b.Operation))
+	})
+	return debts
 }
 
 // holdsJSON lists live holds, the one that ends first before the others.
@@ -146,6 +165,9 @@ func (a *app) printUsage(u headroom.Usage, now time.Time) {
 			fmt.Fprintf(a.stdout, "\ngrants have %s more; the next ends %s\n", thousands(u.Granted), instant(g.Expires))
 			break
 		}
+	}
+	if n := len(u.Debts); n > 0 {
+		fmt.Fprintf(a.stdout, "\n%s whose organisation could not be charged yet; `headroom reconcile --debts` tries again\n", count(int64(n), "charge"))
 	}
 }
 

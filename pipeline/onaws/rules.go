@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -121,8 +122,24 @@ func (t *Jobs) SetRules(ctx context.Context, r Rules) error {
 
 // Reconcile is what the scheduled function does: it keeps the rules of the stack, and finishes what
 // has been open for long. The event that calls it is not looked at.
-func (s *Stack) Reconcile(ctx context.Context, _ json.RawMessage) (pipeline.Reconciliation, error) {
+//
+// Before the jobs, and in half of its time at most, it finishes what users owe to organisations.
+func (s *Stack) Reconcile(ctx context.Context, _ json.RawMessage) (Reconciliation, error) {
+	var r Reconciliation
 	kept := s.Jobs.SetRules(ctx, s.Settings.Rules())
-	r, err := s.Pipeline.Reconcile(ctx, s.Settings.Reconcile)
-	return r, errors.Join(err, kept)
+	half, cancel := ctx, func() {}
+	if end, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+	}
+	var owed, err error
+	r.Debts, owed = s.Engine.FinishDebts(half)
+	cancel()
+	r.Reconciliation, err = s.Pipeline.Reconcile(ctx, s.Settings.Reconcile)
+	return r, errors.Join(err, owed, kept)
+}
+
+// Reconciliation is what a run of Stack.Reconcile came across.
+type Reconciliation struct {
+	pipeline.Reconciliation
+	Debts headroom.Finished `json:"debts"`
 }
