@@ -72,8 +72,7 @@ type entry struct {
 	older         generation // what was forgotten last, and
 	over          time.Time  // until when that was too early: by a clock that ran ahead
 	holds, grants bool       // there are some
-	debts         bool       // too
-	version       byte       // in which the row is written again, at least; 0: there is none
+	debts         bool       // too, in which case the row is of version 3
 }
 
 var errDamaged = errors.New("damaged row")
@@ -140,7 +139,11 @@ func opsLabel(key []byte) (time.Time, error) {
 }
 
 func (e entry) encode() []byte {
-	b := []byte{e.version}
+	version := byte(withoutDebts) // most rows, which older programs can read
+	if e.debts {
+		version = stateVersion
+	}
+	b := []byte{version}
 	for _, g := range e.generations() {
 		b = append(b, g.kind)
 		if g.kind != noGeneration {
@@ -151,7 +154,7 @@ func (e entry) encode() []byte {
 		b = appendTime(b, e.over)
 	}
 	b = append(b, flag(e.holds), flag(e.grants))
-	if e.version > withoutDebts {
+	if e.debts {
 		b = append(b, flag(e.debts))
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
@@ -179,7 +182,7 @@ func decodeEntry(row []byte) (entry, error) {
 		return entry{}, headroom.Errorf(headroom.CodeFormat, nil, "it was written by a newer program, in version %d of its row, and this one knows %d: use that program", version, stateVersion)
 	}
 	d.bad = d.bad || version == 0
-	e := entry{version: max(version, withoutDebts), young: d.generation(), old: d.generation()}
+	e := entry{young: d.generation(), old: d.generation()}
 	if version >= 2 {
 		if e.older = d.generation(); e.older.kind != noGeneration {
 			e.over = d.time()

@@ -36,8 +36,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if dir == "" {
 		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a store needs a directory")
 	}
-	rows, known := map[int]byte{0: stateVersion, 1: withoutDebts, 2: stateVersion}[opts.Format]
-	if !known {
+	if opts.Format < 0 || opts.Format > 2 {
 		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "format %d: want 1 or 2, or 0 for the newest", opts.Format)
 	}
 	if opts.Clock == nil {
@@ -53,7 +52,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		}
 		opts.fs = vfs.Default
 	}
-	s := &Store{dir: dir, rows: rows, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
+	s := &Store{dir: dir, older: opts.Format == 1, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
 	err := s.disk.undamaged()
 	if err != nil {
 		// Another process that has the store may be about to change what was looked at.

@@ -41,7 +41,7 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 	if err != nil {
 		return found{}, s.unread(k, err)
 	}
-	f.older = max(f.version, s.rows) <= withoutDebts
+	f.older = s.older && !f.debts
 	if err := s.findParts(k, f.entry, &f.state); err != nil {
 		return found{}, s.unread(k, err)
 	}
@@ -163,10 +163,9 @@ func rewritten(c headroom.Change) []string {
 // generations are those of which ids may be remembered, the youngest first.
 func (e entry) generations() [3]generation { return [3]generation{e.young, e.old, e.older} }
 
-// after is e once c is applied, in a row of at least a version; state is what c made of e's.
-func (e entry) after(c headroom.Change, state headroom.State, rows byte) entry {
+// after is e once c is applied; state is what c made of e's.
+func (e entry) after(c headroom.Change, state headroom.State) entry {
 	e.state, e.holds, e.grants, e.debts = state, len(state.Holds) > 0, len(state.Grants) > 0, len(state.Debts) > 0
-	e.version = max(e.version, rows)
 	kind := byClock
 	if !c.Now.IsZero() {
 		kind = byCaller

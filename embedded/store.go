@@ -39,7 +39,7 @@ import (
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
 	Clock  func() time.Time // the host's clock. Nil: time.Now
-	Format int              // how rows are written: 1 as the release before did, which knows no debts, or 2. A row that is 2 already stays it. Zero: 2. While both releases may open the store, 1
+	Format int              // of what is written: 1 as the release before did, which knows no debts, or 2. Zero: 2. While both releases may open the store, 1
 	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
 
 	fs       vfs.FS // the file system, for tests. Nil: the host's
@@ -59,7 +59,7 @@ type Store struct {
 	closed atomic.Bool
 	wrote  atomic.Bool // something, since it was opened
 	keeps  bool        // ids until it is opened again
-	rows   byte // the least version in which rows of states are written
+	older  bool        // programs that know no debts open the store too
 
 	seed    maphash.Seed
 	stripes [stripes]stripe
@@ -158,7 +158,7 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 	}
 	b := s.db.NewBatch()
 	st.last = make(pending)
-	if err = put(b, c, f.entry, f.after(c, v.State, s.rows)); err == nil {
+	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
 		err = s.apply(b, c, now)
 	}
 	return v, b, st.last, err
