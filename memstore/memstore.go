@@ -93,7 +93,6 @@ func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	return nil
 }
 
-<<<<<<< HEAD
 // Forget implements headroom.Forgetter.
 func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress func(rows int)) (rows int, err error) {
 	if err := alive(ctx); err != nil {
@@ -113,7 +112,8 @@ func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress
 	}
 	progress(rows)
 	return rows, nil
-=======
+}
+
 // Owing implements headroom.Store. A page goes on after a key, which its next names by subject and
 // meter.
 func (s *Store) Owing(ctx context.Context, after string, limit int) ([]headroom.Key, string, error) {
@@ -134,7 +134,6 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) ([]headroom.
 		return keys, "", nil
 	}
 	return keys[:limit], name(keys[limit-1]), nil
->>>>>>> 92038ea (Finish what is owed to an organisation, and give back at once what it holds for a user who fails)
 }
 
 // Close implements headroom.Store. The store stays usable: its content lives as long as it does.
