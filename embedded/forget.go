@@ -72,12 +72,12 @@ func (s *Store) rowsOf(subject string) (ranges []span, rows int, err error) {
 		ranges = append(ranges, within(appendName([]byte{table}, subject)))
 	}
 	for _, kind := range []byte{byClock, byCaller} {
-		labels, err := s.generationsBegun(kind)
+		labels, err := s.labels(kind)
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, g := range labels {
-			ranges = append(ranges, within(appendName(opsPrefix(g), subject)))
+		for _, label := range labels {
+			ranges = append(ranges, within(appendName(opsPrefix(generation{kind: kind, label: label}), subject)))
 		}
 	}
 	kept := ranges[:0]
@@ -107,21 +107,4 @@ func (s *Store) count(r span) (n int, err error) {
 		n++
 	}
 	return n, errors.Join(it.Error(), it.Close())
-}
-
-// generationsBegun returns the generations of a kind that have operations.
-func (s *Store) generationsBegun(kind byte) (all []generation, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableOps, kind}, UpperBound: []byte{tableOps, kind + 1}})
-	if err != nil {
-		return nil, err
-	}
-	for ok := it.First(); ok; {
-		label, err := opsLabel(it.Key())
-		if err != nil {
-			return nil, errors.Join(err, it.Close())
-		}
-		all = append(all, generation{kind: kind, label: label})
-		ok = it.SeekGE(opsPrefix(generation{kind: kind, label: label.Add(1)}))
-	}
-	return all, errors.Join(it.Error(), it.Close())
 }

@@ -461,7 +461,7 @@ func rows(t testing.TB, s *Store) (map[headroom.Key]*stored, time.Time) {
 			k.newest[id], k.of[id] = hold, generation{}
 		}
 	}
-	labels, err := s.labels()
+	labels, err := s.labels(byClock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func (s *Store) begin(final bool) error {
 		return err
 	}
 	s.clock.mark = s.clock.kept
-	labels, err := s.labels()
+	labels, err := s.labels(byClock)
 	if err == nil && len(labels) > 0 {
 		s.clock.newest = labels[len(labels)-1]
 	}

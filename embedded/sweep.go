@@ -41,7 +41,7 @@ func (s *Store) sweep() error {
 	if horizon == 0 || kept.IsZero() {
 		return nil // nothing was ever written by the clock
 	}
-	labels, err := s.labels()
+	labels, err := s.labels(byClock)
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func swept(labels []time.Time, present time.Time, horizon time.Duration) int {
 	return end
 }
 
-// labels returns the labels of the generations that the clock began and that have operations, the oldest first.
-func (s *Store) labels() ([]time.Time, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableOps, byClock}, UpperBound: []byte{tableOps, byClock + 1}})
+// labels returns the labels of the generations of a kind that have operations, the oldest first.
+func (s *Store) labels(kind byte) ([]time.Time, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableOps, kind}, UpperBound: []byte{tableOps, kind + 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Store) labels() ([]time.Time, error) {
 			return nil, errors.Join(err, it.Close())
 		}
 		labels = append(labels, label)
-		ok = it.SeekGE(opsPrefix(generation{kind: byClock, label: label.Add(1)}))
+		ok = it.SeekGE(opsPrefix(generation{kind: kind, label: label.Add(1)}))
 	}
 	return labels, errors.Join(it.Error(), it.Close())
 }

@@ -32,7 +32,7 @@ func TestIdsAreRememberedForTheHorizonAndSweptLongAfter(t *testing.T) {
 				t.Errorf("%d is forgotten after %s", n-1, epoch-1)
 			}
 		}
-		if labels, err := s.labels(); err != nil || len(labels) != min(n+1, sweepYounger) {
+		if labels, err := s.labels(byClock); err != nil || len(labels) != min(n+1, sweepYounger) {
 			t.Errorf("%d generations after %d, %v", len(labels), n+1, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestAWrongClockForgetsNoId(t *testing.T) {
 			t.Errorf("%v is forgotten", op)
 		}
 	}
-	if labels, err := s.labels(); err != nil || len(labels) != 3 {
+	if labels, err := s.labels(byClock); err != nil || len(labels) != 3 {
 		t.Errorf("generations %v, %v", labels, err)
 	}
 }
@@ -81,7 +81,7 @@ func TestAWrongClockAtOpeningForgetsNoId(t *testing.T) {
 	}
 	clock.now = monday.AddDate(10, 0, 0)
 	s = reopen(t, s, mem, clock)
-	if labels, err := s.labels(); err != nil || len(labels) != 9 {
+	if labels, err := s.labels(byClock); err != nil || len(labels) != 9 {
 		t.Errorf("generations %v, %v", labels, err)
 	}
 }
