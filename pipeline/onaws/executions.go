@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/smithy-go"
@@ -65,9 +66,19 @@ func failure(err error, what string) error {
 	case errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
 		return headroom.Errorf(headroom.CodeUnavailable, err, "%s fails", what)
 	}
-	switch api.ErrorCode() {
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException", "ExecutionLimitExceeded":
+	if throttles(api.ErrorCode()) {
 		return headroom.Errorf(headroom.CodeThrottled, err, "%s throttles", what)
 	}
 	return headroom.Errorf(headroom.CodeRejected, err, "%s refused the request", what)
+}
+
+// throttles tells of the code of an error that asks for patience: one that the SDK knows for every
+// service, or one of Step Functions or of a key.
+func throttles(code string) bool {
+	switch code {
+	case "ExecutionLimitExceeded", "KmsThrottlingException", "KmsThrottled": // the last one is of SQS
+		return true
+	}
+	_, known := retry.DefaultThrottleErrorCodes[code]
+	return known
 }

@@ -170,6 +170,8 @@ func TestTheStackKeepsItsRules(t *testing.T) {
 		t.Error(r, found, err)
 	}
 	mine := onaws.Settings{Options: pipeline.Options{Hold: time.Hour, Refuse: true, Plan: "studio"}, Config: strings.Repeat("# many plans\n", 100_000)}.Rules()
+	short := mine
+	short.Config = "# few plans"
 	for range 2 {
 		if err := jobs.SetRules(t.Context(), mine); err != nil {
 			t.Fatal(err)
@@ -195,9 +197,9 @@ func TestTheStackKeepsItsRules(t *testing.T) {
 		{func(r *onaws.Rules) { r.Format = 1 }, "the format of items"},
 		{func(r *onaws.Rules) { r.Config = "dynamodb: {attributes: {count: used}}\n" }, "the attributes"},
 	} {
-		other := mine
+		other := short
 		c.change(&other)
-		if got, err := mine.Differ(other); err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+		if got, err := short.Differ(other); err != nil || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%q, %v, want %q", got, err, c.want)
 		}
 	}
