@@ -52,7 +52,9 @@ func calls(n *network) []call {
 			return jobs.SetBookmark(ctx, pipeline.Opened{Since: noon, ID: "open"})
 		}, 1},
 		{"Rules", func(ctx context.Context, jobs *onaws.Jobs) error { _, _, err := jobs.Rules(ctx); return err }, 1},
-		{"SetRules", func(ctx context.Context, jobs *onaws.Jobs) error { return jobs.SetRules(ctx, onaws.Rules{Over: "record"}) }, 2},
+		{"SetRules", func(ctx context.Context, jobs *onaws.Jobs) error {
+			return jobs.SetRules(ctx, onaws.Rules{Over: "record"})
+		}, 2},
 		{"Forget", func(ctx context.Context, jobs *onaws.Jobs) error {
 			n, err := jobs.Forget(ctx, "alice", nil)
 			return wants(n == 1, err)

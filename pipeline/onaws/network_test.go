@@ -31,8 +31,8 @@ type network struct {
 
 // request is one that a client has sent.
 type request struct {
-	op   string         // GetItem
-	in   map[string]any // its parameters
+	op string         // GetItem
+	in map[string]any // its parameters
 	// send asks on. engine asks the engine.
 	send, engine func() (*http.Response, error)
 }
