@@ -43,7 +43,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			if !seen.formatted {
 				c.Epoch, c.Rotate = c.Rotate, time.Time{}
 			}
-			seen.formatted, seen.format, seen.turned = true, s.opts.writes(seen), nil
+			seen.formatted, seen.format, seen.turned, seen.uncounted = true, s.opts.writes(seen), nil, nil
 		}
 		w := c
 		if s.opts.writes(seen) < formatDebts {
@@ -248,7 +248,7 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 			e.absent(path("OpsBefore", name))
 			e.absent(path("Holds", r.ID))
 		case r.Was.Kind == headroom.KindHold:
-			e.equal(path("Holds", r.ID), str(r.Was.String()))
+			e.equal(path("Holds", r.ID), str(seen.stands(r)))
 			if r.Is == nil || r.Is.Kind != headroom.KindHold {
 				e.remove(path("Holds", r.ID))
 			}
@@ -258,13 +258,13 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 		switch {
 		case r.Is == nil:
 		case r.Is.Kind == headroom.KindHold && w.holds != nil:
-			w.holds[r.ID] = str(r.Is.String())
+			w.holds[r.ID] = o.remembered(r, seen)
 		case r.Is.Kind == headroom.KindHold:
-			e.set(path("Holds", r.ID), str(r.Is.String()))
+			e.set(path("Holds", r.ID), o.remembered(r, seen))
 		case w.young != nil:
-			w.young[name] = remembered(r)
+			w.young[name] = o.remembered(r, seen)
 		default:
-			e.set(path("Ops", name), remembered(r))
+			e.set(path("Ops", name), o.remembered(r, seen))
 		}
 	}
 	if more := c.MoreHolds(); more > 0 && seen.formatted {
@@ -273,13 +273,39 @@ func (o Options) buildRecords(e *expression, c headroom.Change, seen item) whole
 	return w
 }
 
-// remembered is what stands in the item for a record. One that took the place of another stays there for as long as it is remembered: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
-func remembered(r headroom.RecordStep) types.AttributeValue {
+// remembered is what stands in the item for a record. One that took the place of another says its
+// version: the ledger may have the earlier one, and a copy that was delayed may bring it there later.
+func (o Options) remembered(r headroom.RecordStep, seen item) types.AttributeValue {
 	text := r.Is.String()
-	if r.Was != nil && (r.Was.Kind != headroom.KindHold || r.Was.Held != 0) {
-		text += staysMark
+	switch {
+	case r.Was == nil:
+	case o.writes(seen) == formatOne && r.Is.Kind == headroom.KindHold:
+	case o.writes(seen) == formatOne:
+		if r.Was.Kind != headroom.KindHold || r.Was.Held != 0 {
+			text += versionMark
+		}
+	case r.Was.Kind == headroom.KindHold:
+		text = marked(text, version(seen.stands(r))) // no hold is in the ledger: its own is free
+	default:
+		text = marked(text, version(seen.stands(r))+1)
 	}
 	return str(text)
+}
+
+// stands returns how the record that a step rewrites stands in the item, or else in the ledger. Of an
+// item that was not seen it is what it is most often.
+func (it item) stands(r headroom.RecordStep) string {
+	name := idName(r.ID)
+	known := []map[string]string{it.ops, it.before, it.fromLedger}
+	if r.Was.Kind == headroom.KindHold {
+		name, known = r.ID, []map[string]string{it.holds}
+	}
+	for _, texts := range known {
+		if text, ok := texts[name]; ok {
+			return text
+		}
+	}
+	return r.Was.String()
 }
 
 // buildWas guards that a record is what the change takes it for, and takes it from where it does not belong after it.
@@ -356,7 +382,10 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 				e.remove(at)
 			}
 		}
-		if add != 0 {
+		switch {
+		case seen.uncounted[step.Limit]:
+			e.set(count, num(add))
+		case add != 0:
 			e.add(count, add)
 		}
 	}
@@ -406,14 +435,23 @@ func (o Options) buildPast(e *expression, step headroom.Step, names counterNames
 	for _, p := range step.Past {
 		at := e.name(names.past, unix(p.Start))
 		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
-		e.set(e.name(names.past, staysPast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
+		corrected := e.name(names.past, versionPast+unix(p.Start))
+		if o.writes(seen) == formatOne {
+			e.set(e.name(names.past, oncePast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
+		}
 		if seen.holdsTotal(step.Limit, p.Start) {
+			if o.writes(seen) != formatOne {
+				e.setTo(corrected, "if_not_exists("+corrected+", "+e.value(num(0))+") + "+e.value(num(1)))
+			}
 			e.require(at + " >= " + e.value(num(max(1, -p.Units)))) // 0 is no total
 			e.setTo(at, at+" + "+e.value(num(p.Units)))
 			continue
 		}
 		e.absent(at)
 		e.equal(e.name(names.past, morePast), num(seen.past[step.Limit].moved))
+		if o.writes(seen) != formatOne {
+			e.set(corrected, num(seen.movedPast[step.Limit][p.Start.Unix()]+1))
+		}
 		for _, t := range seen.state.Counters[step.Limit].Past {
 			if t.Start.Equal(p.Start) {
 				e.set(at, num(t.Units+p.Units))
@@ -458,6 +496,10 @@ func (s *Store) adopt(ctx context.Context, c headroom.Change, seen item) error {
 		e.equal(e.name(names.window), str(step.From.Key))
 		e.set(e.name(names.past), &types.AttributeValueMemberM{})
 		e.set(e.name(names.span), str(spanText(step.From)))
+		if seen.uncounted[step.Limit] {
+			e.absent(e.name(names.count))
+			e.set(e.name(names.count), num(0))
+		}
 	}
 	_, _, err := s.update(ctx, c.Key.Subject, &e)
 	var condition *types.ConditionalCheckFailedException

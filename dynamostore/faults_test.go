@@ -134,7 +134,7 @@ func TestWithoutAnAnswerTheOutcomeIsUnknown(t *testing.T) {
 						}
 						return
 					case err == nil: // it was the tidying after the charge
-					case op == "GetItem":
+					case op == "GetItem", op == "Query":
 						r.fails(d, err, headroom.ErrUnavailable, "")
 					default:
 						r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")

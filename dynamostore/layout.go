@@ -21,12 +21,12 @@ import (
 //	quotaCount       N  units charged and held in it
 //	quotaSpan        S  the same window as Headroom knows it, "2026-W22/1779667200/1780272000": key, start, end in Unix seconds.
 //	                    Where it does not agree with quotaWeek, a writer that knows only quotaWeek and quotaCount has turned the window.
-//	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; by "!" and the start, that it was corrected and does not move; under "more" how often older ones were moved to the ledger
+//	quotaPast        M  of the last closed windows, by start in Unix seconds, the total; by "?" and the start, that it is not known; by "~" and the start, how often it was corrected; by "!" and the start, that format 1 corrected it; under "more" how often older ones were moved to the ledger
 //	quotaCarried     N  what the window may use beside its own units; missing if nothing
-//	quotaHolds       M  holds that were neither settled nor released: the headroom.Record by the full id. quotaCount has them in it
+//	quotaHolds       M  holds that were neither settled nor released: the headroom.Record and mark by the full id. quotaCount has them in it
 //	quotaGrants      M  grants by the id, each {units N, used N, expires N}, the last in Unix seconds; as format 1 wrote it, S "units/used/expires"
 //	quotaDebts       M  charges of which an organisation may not be settled yet: the headroom.Debt by the full id. It never moves; from format 2 on, and missing until the first
-//	quotaOps         M  the young generation of operation ids: the headroom.Record by idName
+//	quotaOps         M  the young generation of operation ids: the headroom.Record and mark by idName
 //	quotaOpsBefore   M  the old generation
 //	quotaEpoch       N  label of the young generation, Unix seconds
 //	quotaEpochBefore N  label of the old one
@@ -38,6 +38,12 @@ import (
 // Another limit of the meter has quotaSpan:NAME, quotaCount:NAME, quotaPast:NAME and quotaCarried:NAME. Another meter has all names with quota/METER/ in place of quota, and its limits are all written like the others.
 // NAME holds no slash or colon, so that no two of these names fall together.
 //
+// The mark of a record that took the place of another is " ~" and its version: how often the record
+// of the id was rewritten. A record without one has version 0. Version and name make the sort key in
+// the ledger, so that a copy of an earlier version that comes late hides no later one.
+// In format 1 the mark is " ~" alone, and what has it does not move. That is version 1 here: the
+// ledger has none but version 0 of it.
+//
 // A program reads every format up to its newest. It writes an item in the newer of the item's own and Options.Format, and an older item becomes a newer one in the same write.
 const (
 	formatOne    = 1 // as the first release wrote it
@@ -48,9 +54,10 @@ var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt"
 
 const (
 	unknownPast = "?"
-	staysPast   = "!"
+	oncePast    = "!" // of format 1
+	versionPast = "~"
 	morePast    = "more"
-	staysMark   = " ~" // ends the text of a record that does not move to the ledger
+	versionMark = " ~"
 )
 
 // writes is the format in which an item is written next.
@@ -58,6 +65,49 @@ func (o Options) writes(it item) int64 { return max(it.format, o.newItems()) }
 
 // newItems is the format of an item that nobody has written yet.
 func (o Options) newItems() int64 { return cmp.Or(int64(o.Format), NewestFormat) }
+
+// moves reports whether a record that stands in the item so may go to the ledger.
+func (it item) moves(text string) bool {
+	return it.format != formatOne || !strings.HasSuffix(text, versionMark)
+}
+
+// unmarked returns the text of a record without its mark, and its version.
+func unmarked(text string) (record string, version int64) {
+	record, mark, found := strings.Cut(text, versionMark)
+	if !found {
+		return text, 0
+	}
+	if mark == "" {
+		return record, 1 // of format 1
+	}
+	version, err := strconv.ParseInt(mark, 10, 64)
+	if err != nil || version < 1 || version > mostVersion {
+		return text, 0 // which reads as no record
+	}
+	return record, version
+}
+
+// marked returns the text of a record with the mark of its version.
+func marked(record string, version int64) string {
+	if version == 0 {
+		return record
+	}
+	return record + versionMark + strconv.FormatInt(version, 10)
+}
+
+// version returns the version of what stands in an item or the ledger for an id.
+func version(text string) int64 {
+	record, version := unmarked(text)
+	if version == 0 {
+		if r, err := headroom.ParseRecord(record); err == nil && r.Kind == headroom.KindHold && r.Held != 0 {
+			return 1 // taken again after a release, in format 1
+		}
+	}
+	return version
+}
+
+// longestWindow is more than any window lasts: they have up to 100 years.
+const longestWindow = 101 * 366 * 24 * time.Hour
 
 // field returns the name of an attribute that a meter has once.
 func (o Options) field(meter, field string) string {
@@ -114,19 +164,21 @@ type item struct {
 	state       headroom.State
 	formatted   bool              // Headroom has written this meter before,
 	format      int64             // in this format; 0: in none
-	ops, before map[string]string // charges by idName
+	ops, before map[string]string // charges by idName, with their marks,
+	holds       map[string]string // and holds by id
 	gen         int64
 	spilt       time.Time
-	turned      map[string]turn   // counters whose window another writer turned
-	uncounted   map[string]bool   // counters that stand in a window without an attribute for the count: it is 0
-	past        map[string]past   // totals that the item itself holds, by limit
-	grantTexts  map[string]string // grants in the form of format 1, by id
-	fromLedger  map[string]string // charges found in the ledger, by idName
-	looked      map[string]bool   // idNames that the ledger was looked at for, and does not have
-	noDebts     bool              // there is no map of debts yet
-	older       bool              // the item is written for programs that know no debts
-	size        int               // about how many bytes Headroom's attributes take,
-	idsSize     int               // and how many of them the ids of this meter that can move
+	turned      map[string]turn            // counters whose window another writer turned
+	uncounted   map[string]bool            // counters that stand in a window without an attribute for the count: it is 0
+	past        map[string]past            // totals that the item itself holds, by limit
+	grantTexts  map[string]string          // grants in the form of format 1, by id
+	fromLedger  map[string]string          // charges found in the ledger, by idName, with marks
+	movedPast   map[string]map[int64]int64 // versions of the totals found in the ledger, by limit and start
+	looked      map[string]bool            // idNames that the ledger was looked at for, and does not have
+	noDebts     bool                       // there is no map of debts yet
+	older       bool                       // the item is written for programs that know no debts
+	size        int                        // about how many bytes Headroom's attributes take,
+	idsSize     int                        // and how many of them the ids of this meter that can move
 }
 
 // turn is what a writer that knows only window and count did when it began a window.
@@ -156,6 +208,7 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	it.state.EpochBefore = r.time(o.field(key.Meter, "EpochBefore"))
 	it.spilt = r.time(o.field(key.Meter, "Spilt"))
 	it.gen = r.natural(o.field(key.Meter, "Gen"))
+	it.holds = r.charges(o.field(key.Meter, "Holds"))
 	it.state.Holds = r.holds(o.field(key.Meter, "Holds"))
 	it.state.Grants, it.grantTexts = r.grants(o.field(key.Meter, "Grants"))
 	it.state.Debts = r.debts(o.field(key.Meter, "Debts"))
@@ -183,7 +236,7 @@ func (o Options) decode(attrs map[string]types.AttributeValue, key headroom.Key,
 	}
 	for _, ids := range []map[string]string{it.ops, it.before} {
 		for name, charge := range ids {
-			if !strings.HasSuffix(charge, staysMark) {
+			if it.moves(charge) {
 				it.idsSize += len(name) + len(charge) + 1
 			}
 		}
@@ -218,7 +271,7 @@ func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time)
 	spanText := r.str(names.span)
 	if spanText != "" {
 		var ok bool
-		if c.Window, ok = parseSpan(spanText); !ok {
+		if c.Window, ok = parseSpan(spanText); !ok || c.Window.End.Sub(c.Window.Start) > longestWindow || c.Window.End.After(now.Add(longestWindow)) {
 			r.bad(names.span, "is no window")
 		}
 		if r.attrs[names.past] == nil {
@@ -229,7 +282,8 @@ func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time)
 	if names.window != "" {
 		key := r.str(names.window)
 		if key == "" {
-			return // nobody has counted, or somebody has taken the count away
+			o.changedByHand(r, names, names.window, c.Window, now)
+			return // nobody has counted
 		}
 		if key != c.Window.Key {
 			week, err := headroom.ParseISOWeek(key)
@@ -249,9 +303,26 @@ func (o Options) decodeCounter(r *reader, it *item, limit string, now time.Time)
 		return
 	}
 	c.Count, it.uncounted[limit] = r.natural(names.count), r.attrs[names.count] == nil
+	if _, turned := it.turned[limit]; it.uncounted[limit] && !turned {
+		o.changedByHand(r, names, names.count, c.Window, now)
+	}
 	c.Past, c.Partial = it.past[limit].before(nil, c.Window.Start), it.past[limit].moved > 0
 	c.Carried = r.natural(names.carried)
 	it.state.Counters[limit] = c
+}
+
+// changedByHand refuses an item that lacks what Headroom and the seed's own code write together, while
+// Headroom knows of a window that is not over: to go on would be to give its units once more.
+func (o Options) changedByHand(r *reader, names counterNames, gone string, known headroom.Window, now time.Time) {
+	if r.attrs[names.span] == nil || !known.End.After(now) {
+		return
+	}
+	put := names.count + " to the units used in it"
+	if names.window != "" {
+		put = names.window + ` to "` + known.Key + `" and ` + put
+	}
+	r.bad(gone, "is gone, while "+names.span+" names the running window "+known.Key+": somebody has changed the item by hand. Set "+put+
+		"; to give units, use `headroom grant` or `headroom refund`")
 }
 
 // lost returns the starts of the weeks whose totals are not known since a writer that keeps none turned the window from known to week:
@@ -280,10 +351,10 @@ func lost(known, week headroom.Window, now time.Time) []time.Time {
 
 // past is what an item holds of closed windows.
 type past struct {
-	attrs  map[string]types.AttributeValue // as it stands there
-	totals map[int64]headroom.Total        // by start; not all may be true of the window now stored
-	stays  map[int64]bool                  // totals that do not move to the ledger, by start
-	moved  int64                           // how often older ones were moved to the ledger
+	attrs   map[string]types.AttributeValue // as it stands there
+	totals  map[int64]headroom.Total        // by start; not all may be true of the window now stored
+	version map[int64]int64                 // how often a total was corrected, by start
+	moved   int64                           // how often older ones were moved to the ledger
 }
 
 // lost marks a total as unknown.
@@ -319,7 +390,8 @@ func (it item) view(ids []string, now time.Time) (headroom.View, error) {
 		}
 		for _, known := range []map[string]string{it.fromLedger, it.before, it.ops} {
 			if text, ok := known[idName(id)]; ok {
-				record, err := headroom.ParseRecord(strings.TrimSuffix(text, staysMark))
+				text, _ = unmarked(text)
+				record, err := headroom.ParseRecord(text)
 				if err == nil && record.Kind == headroom.KindHold {
 					err = headroom.Errorf(headroom.CodeFormat, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
 				}

@@ -123,7 +123,7 @@ func TestKeysOfTheLedgerStayApart(t *testing.T) {
 		}
 	}
 	rows := map[string]bool{}
-	for _, row := range []string{opRow("week"), opRow("past#week#"), pastRow("week", time.Unix(0, 0)), pastRow("week", time.Unix(1, 0)), pastRow("week-", time.Unix(0, 0)), pastRow("w", time.Unix(0, 0))} {
+	for _, row := range []string{opRow("week", 0), opRow("past#week#", 0), pastRow("week", time.Unix(0, 0), 0), pastRow("week", time.Unix(1, 0), 0), pastRow("week-", time.Unix(0, 0), 0), pastRow("w", time.Unix(0, 0), 0)} {
 		if rows[row] {
 			t.Fatalf("%q stands for two things", row)
 		}
@@ -317,6 +317,8 @@ func FuzzNames(f *testing.F) {
 	f.Add("a", "b_c", "week", "a_b", "c", "week", "op", "week#", int64(0), int64(1))
 	f.Add("u", "a/Span:x", "week", "u", "a", "x", "~", "", int64(1), int64(1))
 	f.Add("1#a", "1", "w", "a", "1#1", "w", "12345678901234567", "~mhQ2kWvWXnmT3ekV", int64(-1), int64(1))
+	f.Add("a", "slots", "week", "b", "slots", "week", "x", "x\x0000000000000001", int64(0), int64(0))
+	f.Add("a", "slots", "week", "b", "slots", "week", "x", "x\x00", int64(0), int64(0))
 	f.Add("\x00", "slots", "week", "", "slots\x00", "Count", "é", "e\u0301", int64(math.MaxInt32), int64(math.MinInt32))
 	o := defaults(f)
 	f.Fuzz(func(t *testing.T, s1, m1, l1, s2, m2, l2, id1, id2 string, w1, w2 int64) {
@@ -366,7 +368,15 @@ func FuzzNames(f *testing.F) {
 		}
 		t1, t2 := time.Unix(w1%250_000_000_000, 0), time.Unix(w2%250_000_000_000, 0)
 		rows := func(id, limit string, start time.Time) map[string]string {
-			return map[string]string{opRow(idName(id)): "id " + id, pastRow(limit, start): "total of " + limit + " from " + start.String()}
+			all := map[string]string{}
+			for _, version := range []int64{0, 1, 70, mostVersion} {
+				all[opRow(idName(id), version)] = fmt.Sprint("version ", version, " of id ", id)
+				all[pastRow(limit, start, version)] = fmt.Sprint("version ", version, " of the total of ", limit, " from ", start)
+				if v, ok := versionOf(opRow(idName(id), version), opRow(idName(id), 0)); !ok || v != version {
+					t.Fatalf("version %d of %q reads as %d, %t", version, id, v, ok)
+				}
+			}
+			return all
 		}
 		second = rows(id2, plain(l2), t2)
 		for name, what := range rows(id1, plain(l1), t1) {
@@ -374,7 +384,7 @@ func FuzzNames(f *testing.F) {
 				t.Fatalf("%q is %s and %s", name, what, other)
 			}
 		}
-		if l1, l2 := plain(l1), plain(l2); strings.HasPrefix(pastRow(l2, t2), pastRows(l1)) != (l1 == l2) || strings.HasPrefix(opRow(idName(id2)), pastRows(l1)) {
+		if l1, l2 := plain(l1), plain(l2); strings.HasPrefix(pastRow(l2, t2, 0), pastRows(l1)) != (l1 == l2) || strings.HasPrefix(opRow(idName(id2), 0), pastRows(l1)) {
 			t.Fatalf("a row of another is among those of %q", l1)
 		}
 	})
@@ -403,7 +413,7 @@ func TestAMoveOfManyIsAnExpressionThatDynamoDBTakes(t *testing.T) {
 		c.Steps = append(c.Steps, headroom.Step{Limit: limit, From: week, To: week})
 	}
 	var e expression
-	rows := o.moveTotals(&e, it, week.End, c)
+	rows, _ := o.moveTotals(&e, it, week.End, c)
 	rows = append(rows, o.moveIDs(&e, it, week.End, it.toMove(50_000)-len(rows))...)
 	var in dynamodb.UpdateItemInput
 	e.into(&in)

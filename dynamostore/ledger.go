@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,7 +21,8 @@ import (
 // The ledger is a table of Headroom's own for what would make a subject's item large. Its rows are
 //
 //	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
-//	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339
+//	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339;
+//	            of a version N above 0, that and NUL and N in 17 digits
 //	charge   S  of an id: its headroom.Record
 //	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
 //	total    N  of a window: what was charged in it; S "?" if that is not known
@@ -30,6 +32,10 @@ import (
 //
 // An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
 // an id that is neither here at that look nor in the item at that write was not charged.
+//
+// A look takes the greatest version whose generation is remembered. A row of a later version hides the
+// earlier ones, so that it does not matter when a copy of one of these comes. A name has at most 17
+// bytes, so that what ends in NUL and 17 digits is the row of no other name.
 const (
 	ledgerKey     = "key"
 	ledgerSort    = "row"
@@ -42,9 +48,11 @@ const (
 	pastMost    = 8    // past this number of totals the oldest move,
 	pastKept    = 4    // and this many stay
 	pastBytes   = 16   // that a total takes
+	lookRows    = 25   // that a look for one id reads at once; most have one version or none
 	rowsAtOnce  = 25   // as many as one BatchWriteItem takes
 	idsAtMost   = 75   // that move at once if many have gathered: an expression has at most 4 KB
 	batchTries  = 5
+	mostVersion = 1e17 - 1
 	passedSlack = 24 * time.Hour
 )
 
@@ -52,12 +60,30 @@ func ledgerOf(key headroom.Key) types.AttributeValue {
 	return str(strconv.Itoa(len(key.Meter)) + "#" + key.Meter + key.Subject)
 }
 
-func opRow(name string) string { return "op#" + name }
+func opRow(name string, version int64) string { return versioned("op#"+name, version) }
+
+// versioned is the sort key of a version of what has a row.
+func versioned(row string, version int64) string {
+	if version == 0 {
+		return row
+	}
+	return fmt.Sprintf("%s\x00%017d", row, version)
+}
+
+// versionOf returns which version of a row, or of which row of a window, a sort key is.
+func versionOf(sort, row string) (version int64, ok bool) {
+	digits, of := strings.CutPrefix(sort, row)
+	if !of || digits == "" {
+		return 0, of
+	}
+	version, err := strconv.ParseInt(strings.TrimPrefix(digits, "\x00"), 10, 64)
+	return version, err == nil && version > 0 && versioned(row, version) == sort
+}
 
 func pastRows(limit string) string { return "past#" + limit + "#" }
 
-func pastRow(limit string, start time.Time) string {
-	return pastRows(limit) + start.UTC().Format(time.RFC3339)
+func pastRow(limit string, start time.Time, version int64) string {
+	return versioned(pastRows(limit)+start.UTC().Format(time.RFC3339), version)
 }
 
 // knows takes over what the ledger said before, if no id has moved there since.
@@ -82,10 +108,18 @@ func (s *Store) complete(ctx context.Context, it *item, ids []string, history, c
 		if !c.Partial {
 			continue
 		}
-		moved, err := s.history(ctx, it.key, limit, consistent)
+		rows, err := s.history(ctx, it.key, limit, headroom.HistoryWindows, consistent)
 		if err != nil {
 			return err
 		}
+		var moved []headroom.Total
+		versions := map[int64]int64{}
+		for _, row := range rows {
+			if _, later := versions[row.Start.Unix()]; !later {
+				moved, versions[row.Start.Unix()] = append(moved, row.Total), row.version
+			}
+		}
+		it.movedPast = mapWith(it.movedPast, limit, versions)
 		c.Past, c.Partial = it.past[limit].before(moved, c.Window.Start), false
 		it.state.Counters[limit] = c
 	}
@@ -110,26 +144,56 @@ func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent b
 	return nil
 }
 
+// lookUpOne takes the greatest version of the name that is remembered. Rows between its versions are of ids that begin like the name and NUL.
 func (s *Store) lookUpOne(ctx context.Context, it *item, name string, consistent bool) error {
-	var out *dynamodb.GetItemOutput
-	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: &s.opts.Ledger, ConsistentRead: &consistent,
-			Key: map[string]types.AttributeValue{ledgerKey: ledgerOf(it.key), ledgerSort: str(opRow(name))},
-		}, opt)
-		return err
+	found := false
+	err := s.query(ctx, it.key, consistent, lookRows, "#r BETWEEN :from AND :to", attributes{
+		":from": str(opRow(name, 0)), ":to": str(opRow(name, mostVersion)),
+	}, func(r *reader) bool {
+		version, exact := versionOf(r.str(ledgerSort), opRow(name, 0))
+		epoch := r.time("epoch")
+		if found = exact && (epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore)); found {
+			it.fromLedger = mapWith(it.fromLedger, name, marked(r.str("charge"), version))
+		}
+		return !found
 	})
-	if err != nil {
-		return err
-	}
-	r := reader{attrs: out.Item, subject: it.key.Subject}
-	record, epoch := r.str("charge"), r.time("epoch")
-	if out.Item != nil && (epoch.Equal(it.state.Epoch) || epoch.Equal(it.state.EpochBefore)) {
-		it.fromLedger = mapWith(it.fromLedger, name, record)
-	} else {
+	if err == nil && !found {
 		it.looked = mapWith(it.looked, name, true)
 	}
-	return r.err
+	return err
+}
+
+type attributes = map[string]types.AttributeValue
+
+// query reads rows of a key, the last first, until next has seen enough.
+func (s *Store) query(ctx context.Context, key headroom.Key, consistent bool, atOnce int32, condition string, values attributes, next func(*reader) bool) error {
+	values[":k"] = ledgerOf(key)
+	var from attributes
+	for {
+		var out *dynamodb.QueryOutput
+		_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+			out, err = s.client.Query(ctx, &dynamodb.QueryInput{
+				TableName: &s.opts.Ledger, ConsistentRead: &consistent, ScanIndexForward: aws.Bool(false), Limit: &atOnce, ExclusiveStartKey: from,
+				KeyConditionExpression:    aws.String("#k = :k AND " + condition),
+				ExpressionAttributeNames:  map[string]string{"#k": ledgerKey, "#r": ledgerSort},
+				ExpressionAttributeValues: values,
+			}, opt)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, row := range out.Items {
+			r := reader{attrs: row, subject: key.Subject}
+			more := next(&r)
+			if r.err != nil || !more {
+				return r.err
+			}
+		}
+		if from = out.LastEvaluatedKey; len(from) == 0 {
+			return nil
+		}
+	}
 }
 
 // mapWith returns a copy of m with one more entry.
@@ -139,32 +203,34 @@ func mapWith[V any](m map[string]V, key string, value V) map[string]V {
 	return more
 }
 
-// history reads the totals that have moved to the ledger, latest first.
-func (s *Store) history(ctx context.Context, key headroom.Key, limit string, consistent bool) ([]headroom.Total, error) {
-	var out *dynamodb.QueryOutput
-	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = s.client.Query(ctx, &dynamodb.QueryInput{
-			TableName: &s.opts.Ledger, ConsistentRead: &consistent, ScanIndexForward: aws.Bool(false), Limit: aws.Int32(headroom.HistoryWindows),
-			KeyConditionExpression:    aws.String("#k = :k AND begins_with(#r, :r)"),
-			ExpressionAttributeNames:  map[string]string{"#k": ledgerKey, "#r": ledgerSort},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":k": ledgerOf(key), ":r": str(pastRows(limit))},
-		}, opt)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	var totals []headroom.Total
-	for _, row := range out.Items {
-		r := reader{attrs: row, subject: key.Subject}
-		start, err := time.Parse(time.RFC3339, strings.TrimPrefix(r.str(ledgerSort), pastRows(limit)))
-		t, ok := total(unix(start), row["total"])
-		if err != nil || r.err != nil || !ok {
-			return nil, headroom.Errorf(headroom.CodeFormat, cmp.Or(err, r.err), "a row of the history of %q in the ledger does not read", key.Subject)
+// movedTotal is a row of the history.
+type movedTotal struct {
+	headroom.Total
+	version int64
+}
+
+// history reads totals that have moved to the ledger, the latest window and its latest version first, until it has seen so many windows.
+func (s *Store) history(ctx context.Context, key headroom.Key, limit string, windows int, consistent bool) (rows []movedTotal, err error) {
+	err = s.query(ctx, key, consistent, headroom.HistoryWindows, "begins_with(#r, :r)", attributes{":r": str(pastRows(limit))}, func(r *reader) bool {
+		sort := r.str(ledgerSort)
+		at, _, _ := strings.Cut(strings.TrimPrefix(sort, pastRows(limit)), "\x00")
+		start, err := time.Parse(time.RFC3339, at)
+		t, ok := total(unix(start), r.attrs["total"])
+		version, exact := versionOf(sort, pastRow(limit, start, 0))
+		if err != nil || !ok || !exact {
+			r.err = headroom.Errorf(headroom.CodeFormat, cmp.Or(err, r.err), "a row of the history of %q in the ledger does not read", key.Subject)
+			return false
 		}
-		totals = append(totals, t)
-	}
-	return totals, nil
+		if len(rows) == 0 || !rows[len(rows)-1].Start.Equal(t.Start) {
+			windows--
+		}
+		if windows < 0 {
+			return false
+		}
+		rows = append(rows, movedTotal{t, version})
+		return true
+	})
+	return rows, err
 }
 
 // tidy moves ids and old totals to the ledger if the item has become large. The charge that made it so is done, so that a failure is only logged: a later writer tries again, and a copy that was interrupted anywhere does no harm.
@@ -180,7 +246,7 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 
 	var e expression
 	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(it.format))
-	rows := s.opts.moveTotals(&e, it, expires, c)
+	rows, corrected := s.opts.moveTotals(&e, it, expires, c)
 	if most := it.toMove(grown(c)) - len(rows); most > 0 {
 		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)
 	}
@@ -191,6 +257,9 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	if err == nil {
 		err = s.remove(ctx, it.key, &e)
 	}
+	if err == nil {
+		s.forgetEarlier(ctx, it, corrected)
+	}
 	var lost *types.ConditionalCheckFailedException
 	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
 		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
@@ -198,13 +267,14 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 }
 
 // moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become. Who opens a window does it, so that not all do at once.
-func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroom.Change) (rows []types.WriteRequest) {
+// corrected are the limits of which the ledger may have earlier versions of these.
+func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroom.Change) (rows []types.WriteRequest, corrected []string) {
 	for _, step := range c.Steps {
 		limit, counter := step.Limit, it.state.Counters[step.Limit]
 		past := it.past[limit]
 		o.forgetTotals(e, it.key.Meter, limit, past)
 		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
-			return past.stays[start] || !past.totals[start].Start.Before(counter.Window.Start)
+			return it.format == formatOne && past.version[start] > 0 || !past.totals[start].Start.Before(counter.Window.Start)
 		})
 		if len(past.totals) > headroom.HistoryWindows+pastMost {
 			continue // once those are gone
@@ -213,18 +283,26 @@ func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroo
 		if len(starts) <= pastMost || len(move) == 0 || !step.Opens && len(starts) <= 2*pastMost {
 			continue
 		}
+		if slices.ContainsFunc(move, func(start int64) bool { return past.version[start] > 0 }) {
+			corrected = append(corrected, limit)
+		}
 		names := o.counter(it.key.Meter, limit)
 		kept := expires.Add((headroom.HistoryWindows + 1) * counter.Window.End.Sub(counter.Window.Start))
 		for _, start := range move {
 			t := past.totals[start]
-			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start)} {
+			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start), versionPast + unix(t.Start)} {
+				at := e.name(names.past, key)
 				if v := past.attrs[key]; v != nil {
-					at := e.name(names.past, key)
 					e.equal(at, v)
 					e.remove(at)
+				} else if strings.HasPrefix(key, versionPast) {
+					e.absent(at) // the same total may be another version
 				}
 			}
-			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
+			if past.attrs[oncePast+unix(t.Start)] != nil {
+				e.remove(e.name(names.past, oncePast+unix(t.Start)))
+			}
+			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start, past.version[start]), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
 		}
 		more := e.name(names.past, morePast)
 		if past.moved == 0 {
@@ -234,7 +312,7 @@ func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroo
 		}
 		e.set(more, num(past.moved+1))
 	}
-	return rows
+	return rows, corrected
 }
 
 // forgetTotals takes totals out of an item that lie so far back that none of them is shown any more. They are there only because they were corrected.
@@ -245,7 +323,7 @@ func (o Options) forgetTotals(e *expression, meter, limit string, p past) {
 	}
 	for _, start := range starts[:len(starts)-headroom.HistoryWindows] {
 		at := strconv.FormatInt(start, 10)
-		for _, key := range []string{at, unknownPast + at, staysPast + at} {
+		for _, key := range []string{at, unknownPast + at, oncePast + at, versionPast + at} {
 			if p.attrs[key] != nil {
 				e.remove(e.name(o.counter(meter, limit).past, key))
 			}
@@ -253,7 +331,7 @@ func (o Options) forgetTotals(e *expression, meter, limit string, p past) {
 	}
 }
 
-// moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since stays.
+// moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since moves another time.
 func (o Options) moveIDs(e *expression, it item, expires time.Time, most int) (rows []types.WriteRequest) {
 	field := func(name string) string { return e.name(o.field(it.key.Meter, name)) }
 	for _, from := range []struct {
@@ -263,13 +341,14 @@ func (o Options) moveIDs(e *expression, it item, expires time.Time, most int) (r
 	}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
 		for _, name := range slices.Sorted(maps.Keys(from.records)) {
 			text := from.records[name]
-			if len(rows) == most || strings.HasSuffix(text, staysMark) {
+			if len(rows) == most || !it.moves(text) {
 				continue
 			}
 			at := e.name(o.field(it.key.Meter, from.field), name)
 			e.equal(at, str(text))
 			e.remove(at)
-			rows = append(rows, ledgerRow(it.key, opRow(name), expires, map[string]types.AttributeValue{"charge": str(text), "epoch": num(from.epoch.Unix())}))
+			record, version := unmarked(text)
+			rows = append(rows, ledgerRow(it.key, opRow(name, version), expires, map[string]types.AttributeValue{"charge": str(record), "epoch": num(from.epoch.Unix())}))
 		}
 	}
 	e.equal(field("Gen"), num(it.gen))
@@ -325,7 +404,7 @@ func grown(c headroom.Change) (bytes int) {
 		if r.Is == nil {
 			continue
 		}
-		bytes += len(r.Is.String()) + len(staysMark) + 1
+		bytes += len(r.Is.String()) + len(versionMark) + 3
 		if r.Is.Kind == headroom.KindHold {
 			bytes += len(r.ID)
 		} else {
@@ -347,18 +426,43 @@ func grown(c headroom.Change) (bytes int) {
 
 // forgetFolded deletes the ledger's rows of totals that the change took back into the count.
 func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
-	var rows []types.WriteRequest
 	for _, step := range c.Steps {
-		for _, f := range step.Fold {
-			rows = append(rows, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: map[string]types.AttributeValue{
-				ledgerKey: ledgerOf(it.key), ledgerSort: str(pastRow(step.Limit, f.Start)),
+		if len(step.Fold) > 0 {
+			s.forgetRows(ctx, it.key, step.Limit, func(row movedTotal) bool {
+				return slices.ContainsFunc(step.Fold, func(f headroom.Total) bool { return f.Start.Equal(row.Start) })
+			})
+		}
+	}
+}
+
+// forgetEarlier deletes the rows of versions that others take the place of.
+func (s *Store) forgetEarlier(ctx context.Context, it item, limits []string) {
+	for _, limit := range limits {
+		latest := map[int64]int64{}
+		s.forgetRows(ctx, it.key, limit, func(row movedTotal) bool {
+			_, later := latest[row.Start.Unix()]
+			latest[row.Start.Unix()] = max(row.version, latest[row.Start.Unix()])
+			return later
+		})
+	}
+}
+
+// forgetRows deletes rows of the history. One that stays makes a look at the history longer, and no more.
+func (s *Store) forgetRows(ctx context.Context, key headroom.Key, limit string, over func(movedTotal) bool) {
+	var gone []types.WriteRequest
+	rows, err := s.history(ctx, key, limit, headroom.HistoryWindows+pastMost, true)
+	for _, row := range rows {
+		if over(row) {
+			gone = append(gone, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: attributes{
+				ledgerKey: ledgerOf(key), ledgerSort: str(pastRow(limit, row.Start, row.version)),
 			}}})
 		}
 	}
-	if len(rows) > 0 {
-		if err := s.write(ctx, rows); err != nil {
-			s.opts.Logger.Warn("headroom: could not delete totals of windows that a wrong clock opened", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
-		}
+	if err == nil && len(gone) > 0 {
+		err = s.write(ctx, gone)
+	}
+	if err != nil {
+		s.opts.Logger.Warn("headroom: could not delete totals that hold no more", "subject", key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
 }
 

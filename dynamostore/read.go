@@ -94,6 +94,7 @@ func (r *reader) charges(name string) map[string]string {
 func (r *reader) holds(name string) map[string]headroom.Record {
 	holds := map[string]headroom.Record{}
 	for id, text := range r.charges(name) {
+		text, _ = unmarked(text)
 		hold, err := headroom.ParseRecord(text)
 		if err != nil || hold.Kind != headroom.KindHold {
 			r.bad(name, "holds something that is no hold")
@@ -104,7 +105,7 @@ func (r *reader) holds(name string) map[string]headroom.Record {
 }
 
 func (r *reader) past(name string) past {
-	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}, stays: map[int64]bool{}}
+	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}, version: map[int64]int64{}}
 	for key, v := range p.attrs {
 		if key == morePast {
 			if n, ok := v.(*types.AttributeValueMemberN); ok {
@@ -115,12 +116,21 @@ func (r *reader) past(name string) past {
 			}
 			continue
 		}
-		if key, stays := strings.CutPrefix(key, staysPast); stays {
+		if key, once := strings.CutPrefix(key, oncePast); once {
 			if start, ok := fromUnix(key); ok {
-				p.stays[start.Unix()] = true
+				p.version[start.Unix()]++
 			} else {
 				r.bad(name, "holds something that is no total")
 			}
+			continue
+		}
+		if key, corrected := strings.CutPrefix(key, versionPast); corrected {
+			start, ok := fromUnix(key)
+			version, whole := integer(v)
+			if !ok || !whole || version < 1 || version >= mostVersion {
+				r.bad(name, "does not say how often a total was corrected")
+			}
+			p.version[start.Unix()] += version
 			continue
 		}
 		if key, unknown := strings.CutPrefix(key, unknownPast); unknown {

@@ -30,6 +30,7 @@ var parts = []part{
 	{"linearizability", tests("./proof/linear")},
 	{"faulty network", tests("./proof/network")},
 	{"killed processes", tests("./embedded")},
+	{"a subject's past", tests("./dynamostore", "-run", "TestASubjectsPastLeavesItsItem")},
 	{"clocks", clocks},
 	{"the checker's engine", tests("./internal/memdynamo")},
 	{"all days", tests(".", "-run", "TestISOWeekOfEveryDay")},

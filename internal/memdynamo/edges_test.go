@@ -53,6 +53,13 @@ func TestEdges(t *testing.T) {
 		}
 		return d
 	}
+	at := func(row string) dict { return dict{"key": s("many"), "row": s(row)} }
+	between := func(from, to string, more dict) dict {
+		q := query("k", from, more)
+		q["KeyConditionExpression"] = "#k = :k AND #r BETWEEN :r AND :to"
+		q["ExpressionAttributeValues"].(dict)[":to"] = s(to)
+		return q
+	}
 	update := func(expression string, values dict) dict {
 		u := dict{"TableName": b.users, "Key": dict{"userId": s("u")}, "UpdateExpression": expression, "ReturnValues": "ALL_NEW"}
 		if values != nil {
@@ -173,6 +180,14 @@ func TestEdges(t *testing.T) {
 		{"Query", query("k", "op#", dict{"Limit": 3, "ScanIndexForward": false}), "", ""},
 		{"Query", query("many", "r", dict{"Limit": 7, "ScanIndexForward": false}), "", ""},
 		{"Query", query("gone", "op#", nil), "", ""},
+		{"Query", query("many", "r", dict{"Limit": 7, "ScanIndexForward": false, "ExclusiveStartKey": at("r19")}), "", ""},
+		{"Query", query("many", "r", dict{"Limit": 7, "ExclusiveStartKey": at("r19")}), "", ""},
+		{"Query", query("many", "r", dict{"ExclusiveStartKey": at("r24")}), "", ""},
+		{"BatchWriteItem", batch(put(row("k", "op#0\x0000000000000000012"), row("k", "op#0\x0000000000000000002"), row("k", "op#00"), row("k", "op#0\x00"))...), "", ""},
+		{"Query", between("op#0", "op#0\x0099999999999999999", dict{"ScanIndexForward": false, "Limit": 25}), "", ""},
+		{"Query", between("op#0", "op#0\x0099999999999999999", dict{"ScanIndexForward": false, "Limit": 1}), "", ""},
+		{"Query", between("op#1", "op#2", nil), "", ""},
+		{"Query", between("op#2", "op#1", nil), refused, ""},
 		{"Query", query("k", "past#week#", dict{"ScanIndexForward": false, "Limit": 52}), "", ""},
 		{"Query", beyond("k", "op#1"), "", ""},
 		{"Query", beyond("k", "past#week#é"), "", ""},

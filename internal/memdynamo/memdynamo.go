@@ -374,7 +374,7 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 	return after, []byte(`{}`), nil
 }
 
-// query answers a Query whose condition is on the partition key, and may be on the beginning of the sort key, or on what it comes after.
+// query answers a Query whose condition is on the partition key, and may be on the beginning of the sort key, on what it comes after, or on two bounds of it.
 func (t *table) query(r *request, c *condition) ([]byte, error) {
 	if c == nil {
 		return nil, unmodelled("a Query without KeyConditionExpression")
@@ -383,13 +383,16 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 	if c.op == "AND" {
 		terms = c.subs
 	}
-	var hash, prefix, after string
+	var hash, prefix, after, least, most string
 	found := map[string]bool{}
 	for _, term := range terms {
-		if len(term.args) != 2 || len(term.args[0].path) != 1 || term.args[0].size || term.args[1].value == nil || term.args[1].value.kind != kindS || term.args[1].value.text == "" {
+		given := func(a operand) bool { return a.value != nil && a.value.kind == kindS && a.value.text != "" }
+		if len(term.args) < 2 || len(term.args[0].path) != 1 || term.args[0].size || !given(term.args[1]) || len(term.args) == 3 && !given(term.args[2]) {
 			return nil, unmodelled("this KeyConditionExpression")
 		}
 		switch name, text := term.args[0].path[0], term.args[1].value.text; {
+		case len(t.keys) == 2 && name == t.keys[1] && term.op == "BETWEEN":
+			least, most = text, term.args[2].value.text
 		case name == t.keys[0] && term.op == "=":
 			hash = text
 		case len(t.keys) == 2 && name == t.keys[1] && term.op == "begins_with":
@@ -410,12 +413,24 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 		if row.key[0] != hash {
 			break
 		}
-		if len(terms) == 1 || strings.HasPrefix(row.key[1], prefix) && row.key[1] > after {
+		if strings.HasPrefix(sortKey(row), prefix) && (after == "" || sortKey(row) > after) && (most == "" || least <= sortKey(row) && sortKey(row) <= most) {
 			rows = append(rows, row)
 		}
 	}
 	if r.backward {
 		slices.Reverse(rows)
+	}
+	if r.startKey != nil {
+		after, err := t.key(r.startKey)
+		if err != nil {
+			return nil, err
+		}
+		if len(after) != 2 || after[0] != hash {
+			return nil, unmodelled("an ExclusiveStartKey of another partition")
+		}
+		rows = slices.DeleteFunc(rows, func(row *row) bool {
+			return row.key[1] == after[1] || (row.key[1] > after[1]) == r.backward
+		})
 	}
 	more := r.limit > 0 && len(rows) >= r.limit
 	if more {
@@ -442,6 +457,13 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 		answer = appendObject(append(answer, `,"LastEvaluatedKey":`...), key)
 	}
 	return fmt.Appendf(answer, `,"ScannedCount":%d}`, len(rows)), nil
+}
+
+func sortKey(r *row) string {
+	if len(r.key) < 2 {
+		return ""
+	}
+	return r.key[1]
 }
 
 // batch answers a BatchWriteItem. All of its writes are done: DynamoDB may leave some, one by one, which a client has to expect in another way.

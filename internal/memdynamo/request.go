@@ -5,7 +5,7 @@ import "slices"
 // request is what a request asks for.
 type request struct {
 	table                           string
-	key, item                       object
+	key, item, startKey             object
 	update, condition, keyCondition *string // expressions
 	names                           names
 	values                          values
@@ -29,7 +29,7 @@ var members = map[string][]string{
 	"UpdateItem":     {"TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
 	"DeleteItem":     {"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"},
 	"BatchWriteItem": {"RequestItems"},
-	"Query":          {"TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward", "Limit", "ConsistentRead"},
+	"Query":          {"TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward", "Limit", "ExclusiveStartKey", "ConsistentRead"},
 }
 
 // must are those without which there is no request.
@@ -100,6 +100,8 @@ func (r *request) member(d *decoder, op, name string) {
 		if r.limit = d.int(); r.limit < 1 {
 			d.fail(invalid("Limit is less than 1"))
 		}
+	case "ExclusiveStartKey":
+		r.startKey = d.attributes(1)
 	case "ConsistentRead":
 		d.bool() // all reads are
 	case "RequestItems":

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Debts|Past(?::[a-z]+)?)\.[?!]?)(?:[^ ,()?!]|[?!] )[^ ,()]*`)
+	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Debts|Past(?::[a-z]+)?)\.[?!~]?)(?:[^ ,()?!~]|[?!~] )[^ ,()]*`)
 	limit  = regexp.MustCompile(`(quota[A-Z][a-z]+):[a-z]+`)
 	values = regexp.MustCompile(`(=|<=|>=|BETWEEN) [^()]*`)
 )

@@ -113,7 +113,7 @@ func (w *world) asksAbout(row string) bool {
 	for _, s := range w.clients {
 		for _, o := range s.ops {
 			for _, id := range []string{o.id, o.of} {
-				if id != "" && (strings.Contains(row, `"op#`+id+`"`) || strings.Contains(row, `"op#`+id+`\u0000`)) {
+				if id != "" && (strings.Contains(row, `"op#`+id+`"`) || strings.Contains(row, `"op#`+id+`\`)) { // and NUL before a version
 					return true
 				}
 			}
