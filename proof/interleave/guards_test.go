@@ -105,6 +105,8 @@ var guards = map[string]notice{
 	"write: attribute_not_exists(quotaOpsBefore.*)":                 {world: "ids that age"},
 	"write: attribute_not_exists(quotaPast.*)":                      {world: "totals that have moved"},
 	"write: attribute_not_exists(quotaPast.?*)":                     {why: "only a writer that keeps no history makes a total unknown; the seed's own code turns no week in these worlds"},
+	"write: attribute_not_exists(quotaPast.~*)":                     {why: "who moves a total compares the total too; this notices one that was corrected there and back, whose earlier version is no worse"},
+	"write: quotaPast.~* =":                                         {why: "as attribute_not_exists(quotaPast.~*)"},
 	"write: attribute_type(quotaOps, M)":                            {test: "TestWhatHappensInBetweenIsNoticed"},
 	"write: attribute_type(quotaOpsBefore, M)":                      {test: "TestWhatHappensInBetweenIsNoticed"},
 	"write: attribute_type(quotaHolds, M)":                          {test: "TestWhatHappensInBetweenIsNoticed"},
