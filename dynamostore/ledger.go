@@ -428,7 +428,7 @@ func grown(c headroom.Change) (bytes int) {
 func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
 	for _, step := range c.Steps {
 		if len(step.Fold) > 0 {
-			s.forgetRows(ctx, it.key, step.Limit, func(row movedTotal) bool {
+			s.dropTotals(ctx, it.key, step.Limit, func(row movedTotal) bool {
 				return slices.ContainsFunc(step.Fold, func(f headroom.Total) bool { return f.Start.Equal(row.Start) })
 			})
 		}
@@ -439,7 +439,7 @@ func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
 func (s *Store) forgetEarlier(ctx context.Context, it item, limits []string) {
 	for _, limit := range limits {
 		latest := map[int64]int64{}
-		s.forgetRows(ctx, it.key, limit, func(row movedTotal) bool {
+		s.dropTotals(ctx, it.key, limit, func(row movedTotal) bool {
 			_, later := latest[row.Start.Unix()]
 			latest[row.Start.Unix()] = max(row.version, latest[row.Start.Unix()])
 			return later
@@ -447,8 +447,8 @@ func (s *Store) forgetEarlier(ctx context.Context, it item, limits []string) {
 	}
 }
 
-// forgetRows deletes rows of the history. One that stays makes a look at the history longer, and no more.
-func (s *Store) forgetRows(ctx context.Context, key headroom.Key, limit string, over func(movedTotal) bool) {
+// dropTotals deletes rows of the history. One that stays makes a look at the history longer, and no more.
+func (s *Store) dropTotals(ctx context.Context, key headroom.Key, limit string, over func(movedTotal) bool) {
 	var gone []types.WriteRequest
 	rows, err := s.history(ctx, key, limit, headroom.HistoryWindows+pastMost, true)
 	for _, row := range rows {
