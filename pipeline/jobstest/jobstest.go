@@ -87,6 +87,8 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 		opened(t, jobs, pipeline.Opened{Since: noon.Add(-5 * time.Hour), ID: "changed just now"}, noon.Add(-time.Hour), "oldest", "older", "old")
 		opened(t, jobs, pipeline.Opened{Since: noon.Add(-4 * time.Hour), ID: "older"}, noon, "old", "new")
 		opened(t, jobs, pipeline.Opened{}, noon.Add(-3*time.Hour), "changed just now", "oldest", "older")
+		// A run that leaves younger jobs alone goes on after a place that is later than its time.
+		opened(t, jobs, pipeline.Opened{Since: noon.Add(-time.Minute), ID: "new"}, noon.Add(-time.Hour))
 		// One that has come to its end is found no more.
 		swap(t, jobs, pipeline.Job{ID: "older", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 1},
 			pipeline.Job{ID: "older", UserID: "alice", Status: pipeline.Succeeded, Charge: pipeline.Charged, Attempt: 1, UpdatedAt: noon.Add(-4 * time.Hour)}, true)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 type network struct {
 	// answer gives the answer to a request. Nil: the engine does.
 	answer func(r *request) (*http.Response, error)
+	page   int // is how many items a page of a query or a scan has. Zero: what the request asks for
 
 	mu    sync.Mutex
 	asked []*request
@@ -44,12 +46,20 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	target := r.Header.Get("X-Amz-Target")
-	q := &request{op: target[strings.LastIndexByte(target, '.')+1:], send: func() (*http.Response, error) {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		return http.DefaultTransport.RoundTrip(r)
-	}}
+	q := &request{op: target[strings.LastIndexByte(target, '.')+1:]}
 	if err := json.Unmarshal(body, &q.in); err != nil {
 		return nil, err
+	}
+	if n.page > 0 && (q.op == "Query" || q.op == "Scan") {
+		of := maps.Clone(q.in)
+		of["Limit"] = n.page
+		if body, err = json.Marshal(of); err != nil {
+			return nil, err
+		}
+	}
+	q.send = func() (*http.Response, error) {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		return http.DefaultTransport.RoundTrip(r)
 	}
 	n.mu.Lock()
 	n.asked = append(n.asked, q)
