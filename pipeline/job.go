@@ -54,6 +54,12 @@ func (j Job) Open() bool {
 	return j.Status == Queued || j.Status == Running || j.Status == Succeeded && j.Charge == ChargePending
 }
 
+// mayRun reports whether the job may have an execution that has not told its end. One that went
+// back to the queue may: its message may have started it at the same moment.
+func (j Job) mayRun() bool {
+	return j.Status == Running || j.Status == Queued && j.Returns > 0
+}
+
 // Opened is the job's place among the open ones. It is open since it was requested: were it since
 // its last change, each change would move it.
 func (j Job) Opened() Opened {

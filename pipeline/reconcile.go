@@ -17,12 +17,15 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sightin
 		}
 		seen, err = p.charge(ctx, j, seen)
 		return seen, true, err
-	case j.Status != Running:
+	case !j.mayRun():
 		return seen, false, nil
 	}
 	x, found, err := p.executions.Describe(ctx, j.execution())
 	if err != nil {
 		return seen, false, err
+	}
+	if !found && j.Status == Queued {
+		return seen, false, nil
 	}
 	if !found {
 		// The consumer was cut off before the start, and its message has not come back. When it does, the job runs.

@@ -79,7 +79,7 @@ type sweep struct {
 	before time.Time
 	pace   pace
 	work   context.Context // of the handling of jobs, which goes on a little when reading has stopped
-	lane   chan *task      // running jobs that wait to be asked about. Nil: each is asked about at once
+	lane   chan *task      // jobs whose executions wait to be asked about. Nil: each is asked about at once
 
 	mu       sync.Mutex
 	found    Reconciliation
@@ -245,7 +245,7 @@ func (s *sweep) look(ctx context.Context, t *task) {
 	}
 	t.job = j
 	switch {
-	case j.Status != Running:
+	case !j.mayRun():
 		s.handle(bounded, t)
 	case s.lane == nil:
 		s.ask(ctx, t)

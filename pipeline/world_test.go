@@ -29,6 +29,32 @@ type wire struct {
 
 	jobsDown error  // writes to the job table fail with it
 	between  func() // happens before each write to the job table
+
+	// trouble says what goes wrong with a call. Nil: nothing does.
+	trouble func(call string) fault
+}
+
+// fault is what goes wrong with one call: it fails before it takes effect, or after that.
+type fault struct{ before, after error }
+
+// meet is called before each call of what a handler works with.
+func (w *wire) meet(call string) fault {
+	if w.trouble == nil {
+		return fault{}
+	}
+	return w.trouble(call)
+}
+
+// answer makes a call as its fault has it.
+func answer[T any](f fault, call func() (T, bool, error)) (value T, ok bool, err error) {
+	if f.before != nil {
+		return value, false, f.before
+	}
+	if value, ok, err = call(); err == nil && f.after != nil {
+		var none T
+		return none, false, f.after
+	}
+	return value, ok, err
 }
 
 func (w *wire) wrote() {
@@ -43,20 +69,34 @@ type wiredStore struct {
 	*wire
 }
 
+func (s wiredStore) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
+	v, _, err := answer(s.meet("Load"), func() (headroom.View, bool, error) {
+		v, err := s.Store.Load(ctx, q)
+		return v, true, err
+	})
+	return v, err
+}
+
 func (s wiredStore) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	if s.fail != nil {
 		return headroom.View{}, false, s.fail
 	}
-	v, done, err := s.Store.Commit(ctx, c)
-	if done {
-		s.wrote()
-	}
-	return v, done, err
+	return answer(s.meet("Commit"), func() (headroom.View, bool, error) {
+		v, done, err := s.Store.Commit(ctx, c)
+		if done {
+			s.wrote()
+		}
+		return v, done, err
+	})
 }
 
 type wiredJobs struct {
 	Jobs
 	*wire
+}
+
+func (j wiredJobs) Get(ctx context.Context, id string) (Job, bool, error) {
+	return answer(j.meet("Get"), func() (Job, bool, error) { return j.Jobs.Get(ctx, id) })
 }
 
 func (j wiredJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
@@ -66,11 +106,31 @@ func (j wiredJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
 	if f := j.between; f != nil {
 		f()
 	}
-	done, err := j.Jobs.Swap(ctx, was, is)
-	if done {
-		j.wrote()
-	}
+	_, done, err := answer(j.meet("Swap"), func() (_ Job, done bool, err error) {
+		if done, err = j.Jobs.Swap(ctx, was, is); done {
+			j.wrote()
+		}
+		return is, done, err
+	})
 	return done, err
+}
+
+func (j wiredJobs) Open(ctx context.Context, after Opened, before time.Time, use func(Opened) bool) error {
+	_, _, err := answer(j.meet("Open"), func() (Job, bool, error) { return Job{}, true, j.Jobs.Open(ctx, after, before, use) })
+	return err
+}
+
+func (j wiredJobs) Bookmark(ctx context.Context) (Opened, error) {
+	at, _, err := answer(j.meet("Bookmark"), func() (Opened, bool, error) {
+		at, err := j.Jobs.Bookmark(ctx)
+		return at, true, err
+	})
+	return at, err
+}
+
+func (j wiredJobs) SetBookmark(ctx context.Context, at Opened) error {
+	_, _, err := answer(j.meet("SetBookmark"), func() (Opened, bool, error) { return at, true, j.Jobs.SetBookmark(ctx, at) })
+	return err
 }
 
 // fakeExecutions starts nothing: tests say what becomes of an execution.
@@ -85,37 +145,44 @@ type fakeExecutions struct {
 }
 
 func (x *fakeExecutions) Start(_ context.Context, name string, input []byte) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.starts[name]++
-	if x.refuses != nil {
-		return x.refuses
-	}
-	if have, ok := x.known[name]; !ok {
-		x.known[name] = Execution{Status: "RUNNING", Input: input}
-		x.wrote()
-	} else if string(have.Input) != string(input) {
-		x.differ++
-	}
-	return nil
+	_, _, err := answer(x.meet("Start"), func() (_ Execution, ok bool, _ error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.starts[name]++
+		if x.refuses != nil {
+			return Execution{}, false, x.refuses
+		}
+		if have, ok := x.known[name]; !ok {
+			x.known[name] = Execution{Status: "RUNNING", Input: input}
+			x.wrote()
+		} else if string(have.Input) != string(input) {
+			x.differ++
+		}
+		return Execution{}, true, nil
+	})
+	return err
 }
 
 func (x *fakeExecutions) Describe(_ context.Context, name string) (Execution, bool, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e, ok := x.known[name]
-	return e, ok, nil
+	return answer(x.meet("Describe"), func() (Execution, bool, error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		e, ok := x.known[name]
+		return e, ok, nil
+	})
 }
 
 // Finished reads what a test noted as the result of the work: the output of one that did not succeed.
 func (x *fakeExecutions) Finished(_ context.Context, name string) ([]byte, bool, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.history != nil {
-		return nil, false, x.history
-	}
-	e := x.known[name]
-	return e.Output, len(e.Output) > 0 && e.Status != "SUCCEEDED", nil
+	return answer(x.meet("Finished"), func() ([]byte, bool, error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.history != nil {
+			return nil, false, x.history
+		}
+		e := x.known[name]
+		return e.Output, len(e.Output) > 0 && e.Status != "SUCCEEDED", nil
+	})
 }
 
 // world is a pipeline on stores in memory.
