@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"context"
+	"errors"
 )
 
 // Forgetter is what a Store can do beside: remove a subject for good.
@@ -19,6 +20,9 @@ type Forgetter interface {
 // Forget removes a subject for good, of each meter, and returns how many rows of the store that took. After an error,
 // or where it was cut off, it is called again. See that no work of the subject is under way.
 //
+// First it finishes what the subject owes to organisations. Where it cannot, it removes nothing and fails with the
+// code of that: say, the organisation's item cannot be written now, or the catalog no longer has the meter.
+//
 // A subject that was forgotten is one that nobody has seen: it has all its units, and a repeat of an operation from
 // before is charged anew. A store that cannot forget is ErrInvalid.
 func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows int)) (rows int, err error) {
@@ -29,8 +33,32 @@ func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows 
 	if !ok {
 		return 0, invalid("this store cannot forget a subject")
 	}
+	if err := e.finishOf(ctx, subject); err != nil {
+		code := CodeUnavailable
+		if failure := (*Error)(nil); errors.As(err, &failure) {
+			code = failure.Code
+		}
+		return 0, Errorf(code, err, "subject %q may owe units to an organisation, which cannot be charged now; "+
+			"nothing was removed, try again later", subject)
+	}
 	if progress == nil {
 		progress = func(int) {}
 	}
 	return store.Forget(ctx, subject, e.rules.catalog.Meters(), progress)
+}
+
+// finishOf finishes all debts of a subject, also those of meters that the catalog does not know.
+func (e *Engine) finishOf(ctx context.Context, subject string) error {
+	for after := ""; ; {
+		keys, next, err := e.store.Owing(ctx, after, sweepPage)
+		for _, key := range keys {
+			if key.Subject == subject && err == nil {
+				_, err = e.finishAll(ctx, key)
+			}
+		}
+		if err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
 }

@@ -140,8 +140,8 @@ func (s *Store) forgetRows(ctx context.Context, subject string, meters []string,
 			return err
 		}
 	}
-	for shard := range 16 {
-		if err := s.deleteRows(ctx, str(fmt.Sprintf("owes#%02d", shard)), subject, done); err != nil {
+	for shard := range owesShards {
+		if err := s.deleteRows(ctx, owesShard(shard), subject, done); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ var forgets = []rule{
 	{"forget removes all of a subject and nothing of another", forgetsAll},
 	{"forget that is cut off finishes when it is repeated", forgetsInSteps},
 	{"forget of nobody is no error", forgetsNobody},
+	{"forget finishes first what is owed, and else removes nothing", forgetsNoDebt},
 }
 
 // lived returns accounts of one subject with something of everything that a store keeps, of two meters.
@@ -49,11 +50,18 @@ func (w *world) lived(subject string) (slots, calls account) {
 		}
 		must(a.engine.Hold(w.Context(), a.request("held too", 3), 20*day))
 	}
+	for _, a := range []account{slots, calls} { // last, for the next look finishes it
+		org := a.of(subject + " & co")
+		if err := org.engine.SetPlan(w.Context(), org.subject, "own"); err != nil {
+			w.Fatal(err)
+		}
+		pair{a, org}.leave("owed", 7)
+	}
 	return slots, calls
 }
 
 // ids that accounts of lived have used.
-var livedIDs = []string{id(0), id(20), id(100), id(111), "refund", "gift", "held", "held too"}
+var livedIDs = []string{id(0), id(20), id(100), id(111), "refund", "gift", "held", "held too", "owed"}
 
 func forgetsAll(t *testing.T, h Harness) {
 	w := newWorld(t, h)
@@ -90,6 +98,11 @@ func forgetsAll(t *testing.T, h Harness) {
 	for i, a := range others {
 		if after := a.stored(livedIDs...); after != before[i] {
 			t.Errorf("of %q\n%s\nbecame\n%s", a.subject, before[i], after)
+		}
+	}
+	for _, a := range []account{slots, calls} {
+		if u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: name + " & co", Meter: a.meter}); err != nil || u.Limits[0].Used != 7 {
+			t.Errorf("of %s the organisation was owed 7: %s, %v", a.meter, usageText(u.Limits...), err)
 		}
 	}
 	if rows, err := slots.engine.Forget(t.Context(), name, nil); err != nil || rows != 0 {
@@ -151,5 +164,66 @@ func forgetsNobody(t *testing.T, h Harness) {
 	b := w.engine(&lossy{Store: w.store}, a.catalog, headroom.Options{})
 	if _, err := b.Forget(t.Context(), a.subject, nil); !errors.Is(err, headroom.ErrInvalid) {
 		t.Errorf("a store that cannot forget: %v", err)
+	}
+}
+
+// unable is a store on a tap that can forget.
+type unable struct {
+	*tap
+	headroom.Forgetter
+}
+
+func forgetsNoDebt(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	forgetter, ok := w.store.(headroom.Forgetter)
+	if !ok {
+		return
+	}
+	for name, c := range map[string]struct {
+		meets func(p pair, s *tap) *headroom.Catalog // the catalog of who forgets
+		fails error
+	}{
+		"the organisation cannot be reached": {func(p pair, s *tap) *headroom.Catalog {
+			s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+			return p.catalog
+		}, headroom.ErrThrottled},
+		"the debt cannot be taken off": {func(p pair, s *tap) *headroom.Catalog {
+			s.fails(p.subject, -1, headroom.ErrUnavailable, false)
+			return p.catalog
+		}, headroom.ErrUnavailable},
+		"the debtor cannot be read": {func(p pair, s *tap) *headroom.Catalog {
+			s.load = func() error { return headroom.ErrRejected }
+			return p.catalog
+		}, headroom.ErrRejected},
+		"the catalog has lost the meter": {func(p pair, s *tap) *headroom.Catalog {
+			c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: "another", Name: "week", Units: 1}}}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}, headroom.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := w.newPair(150)
+			p.account.does(deduct, "before", 5, admitted, 5, 0)
+			p.leave("a", 50)
+			before := p.stored("a", "before")
+			s, _ := p.tapped()
+			forgets := w.engine(unable{s, forgetter}, c.meets(p, s), headroom.Options{})
+			if rows, err := forgets.Forget(t.Context(), p.subject, nil); !errors.Is(err, c.fails) || rows != 0 {
+				t.Errorf("%d rows, %v", rows, err)
+			}
+			if after := p.stored("a", "before"); after != before {
+				t.Errorf("after it failed\n%s\nis stored, want\n%s", after, before)
+			}
+			if rows, err := p.engine.Forget(t.Context(), p.subject, nil); err != nil || rows < 1 {
+				t.Errorf("repeated: %d rows, %v", rows, err)
+			}
+			if got, want := p.stored("a", "before"), p.of("nobody has seen this subject").stored("a", "before"); got != want {
+				t.Errorf("repeated,\n%s\nis stored, want\n%s", got, want)
+			}
+			p.org.holding(0).uses(50)
+			p.unlisted()
+		})
 	}
 }

@@ -22,6 +22,8 @@ func (a *app) forgetCommand() *cobra.Command {
 		Short: "Remove all that is stored of a subject, for good",
 		Long: `Remove all that is stored of SUBJECT, for good: its plan, what it used, its history, holds, grants and operation ids, of every meter; and with --jobs (or $HEADROOM_JOBS) its jobs, if none of them is open. Of an item that is the application's own, in DynamoDB, only Headroom's attributes go.
 
+What SUBJECT owes to organisations is charged there first. If that fails, nothing of the store is removed.
+
 It can be cut off anywhere: the same command again finishes. See that no work of the subject is under way. Afterwards SUBJECT is one that nobody has seen: it has all its units, and a late repeat of an operation is charged anew.
 
 It asks before it begins, unless --yes is given. Logs, the history of executions, messages in queues and backups are not Headroom's to remove: docs/forget.md says what they keep.`,
