@@ -27,7 +27,8 @@ type State struct {
 	Holds    map[string]Record  // by operation id: holds that were neither settled nor released; they may have expired. At most MaxHolds
 	Grants   map[string]Grant   // by id; they may have expired. At most MaxGrants
 	Debts    map[string]Debt    // by operation id: charges of which an organisation may not be settled yet. At most MaxDebts
-	// Operation ids age in two generations: Epoch is the label of the younger, EpochBefore of the older; zero if there is none. An id is remembered while its label is one of the two.
+	// Operation ids age in two generations: Epoch is the label of the younger, EpochBefore of the older; zero if there is none. An id is remembered
+	// while its label is one of the two, at least until two of its horizons after its label. Later than that a store may forget it by itself.
 	Epoch, EpochBefore time.Time
 }
 

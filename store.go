@@ -67,7 +67,7 @@ type Change struct {
 
 	Epoch   time.Time     // guard: the label of the younger generation of ids
 	Rotate  time.Time     // the new label, if Epoch is over; the younger generation becomes the older, which is forgotten. Zero: Epoch stays
-	Horizon time.Duration // how long ids must at least be remembered: a store that sweeps forgotten ones goes by it
+	Horizon time.Duration // how long ids must at least be remembered. A store that forgets ids of idle subjects by itself keeps a generation until two of the longest horizons after its label, by a clock that is right
 
 	Records []RecordStep
 	Steps   []Step      // for counters of the meter, sorted by limit

@@ -52,7 +52,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		}
 		opts.fs = vfs.Default
 	}
-	s := &Store{dir: dir, older: opts.Format == 1, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed(), keeps: opts.keepIDs}
+	s := &Store{dir: dir, older: opts.Format == 1, disk: &disk{FS: opts.fs, dir: dir, log: opts.Logger}, clock: clock{read: opts.Clock}, seed: maphash.MakeSeed()}
 	err := s.disk.undamaged()
 	if err != nil {
 		// Another process that has the store may be about to change what was looked at.

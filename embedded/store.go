@@ -43,7 +43,6 @@ type Options struct {
 	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
 
 	fs       vfs.FS // the file system, for tests. Nil: the host's
-	keepIDs  bool   // sweep only when the store is opened, for tests
 	memTable uint64 // bytes of recent writes that are kept in memory, for tests. Zero: memTableSize
 }
 
@@ -58,7 +57,6 @@ type Store struct {
 	clock  clock
 	closed atomic.Bool
 	wrote  atomic.Bool // something, since it was opened
-	keeps  bool        // ids until it is opened again
 	older  bool        // programs that know no debts open the store too
 
 	seed    maphash.Seed
@@ -115,7 +113,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	v, b, on, err := s.attempt(ctx, c, now)
 	if b != nil {
 		s.wrote.Store(true)
-		if err = s.sync(b, on, err); err == nil && c.Now.IsZero() && !c.Rotate.IsZero() && !s.keeps {
+		if err = s.sync(b, on, err); err == nil && c.Now.IsZero() && !c.Rotate.IsZero() {
 			s.turned(c.Rotate)
 		}
 	} else if err == nil {

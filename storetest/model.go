@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,15 @@ func Model(t *testing.T, h Harness) {
 		defaults(t, "rapid.checks", strconv.Itoa(h.Checks))
 	}
 	w := newWorld(t, h)
-	rapid.Check(t, func(r *rapid.T) { newPlay(w, r).run() })
+	swept := 0
+	rapid.Check(t, func(r *rapid.T) {
+		p := newPlay(w, r)
+		defer func() { swept += p.swept }()
+		p.run()
+	})
+	if h.Sweeps {
+		t.Logf("%d ids were found swept", swept)
+	}
 }
 
 // ours are the flags that defaults has set: flag.Visit lists what flag.Set has set, too, as if the command line had. The tests of a package run one after the other, and flags are for all of them.
@@ -53,6 +62,7 @@ func defaults(t *testing.T, name, value string) {
 type play struct {
 	*rapid.T
 	w       *world
+	store   headroom.Store
 	engine  *headroom.Engine
 	oracle  *oracle
 	prefix  string // of the subjects, which no other play shares
@@ -65,6 +75,8 @@ type play struct {
 	written time.Time // the latest reading of the host's clock by which something was written
 	seen    time.Time // the latest reading at all
 	host    time.Time // what the engine's clock shows
+	latest  time.Time // the latest that the store's clock ever showed
+	swept   int       // ids that a sweep was seen to have removed
 }
 
 // dice draws numbers from 0 to 63, each as likely as another, where rapid's own ranges favour the ends.
@@ -127,10 +139,11 @@ const ownPlan = "free+slots/week=250+tokens/week=7"
 
 func newPlay(w *world, r *rapid.T) *play {
 	p := &play{T: r, w: w, prefix: rand.Text()[:10], notices: map[string]string{}, gifts: map[string]bool{}}
+	p.store = p.ownStore()
 	p.holding = !odds(p, "no holds", 3)
 	o := headroom.Options{Horizon: one(p, "horizon", horizon, 36*time.Hour), Clock: func() time.Time { return p.host }}
 	var err error
-	if p.engine, err = headroom.New(w.store, p.catalog(), o); err != nil {
+	if p.engine, err = headroom.New(p.store, p.catalog(), o); err != nil {
 		r.Fatal(err)
 	}
 	plans := maps.Clone(rationed)
@@ -143,6 +156,33 @@ func newPlay(w *world, r *rapid.T) *play {
 	p.now = base.Add(one(p, "begins", 0, 3*day, 6*day-10*time.Hour-time.Second))
 	p.accept()
 	return p
+}
+
+// ownStore is a store that no other play shares, where a sweep goes by what it remembers of all subjects.
+func (p *play) ownStore() headroom.Store {
+	if !p.w.h.Sweeps {
+		return p.w.store
+	}
+	p.w.set(base)
+	tb := &playsTB{TB: p.w.T, play: p}
+	return p.w.h.Open(tb, p.w.now)
+}
+
+// playsTB is a testing.TB that cleans up when the play is over, not the test.
+type playsTB struct {
+	testing.TB
+	play *play
+}
+
+func (tb *playsTB) Cleanup(f func()) { tb.play.Cleanup(f) }
+
+func (tb *playsTB) TempDir() string {
+	dir, err := os.MkdirTemp("", "play")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (p *play) run() {
@@ -195,6 +235,9 @@ func (p *play) tick() {
 		p.w.set(p.now)
 	}
 	p.host = p.w.now()
+	if p.host.After(p.latest) {
+		p.latest = p.host
+	}
 	if !p.w.h.HostClock {
 		p.host = p.host.Add(lie("the host's"))
 	}
@@ -216,8 +259,11 @@ func (p *play) steady(t time.Time) bool {
 func (p *play) accept() {
 	p.w.set(p.now)
 	p.host, p.written, p.seen = p.now, p.now, p.now
+	if p.now.After(p.latest) {
+		p.latest = p.now
+	}
 	if p.w.h.HostClock {
-		if err := p.w.h.Accept(context.Background(), p.w.store); err != nil {
+		if err := p.w.h.Accept(context.Background(), p.store); err != nil {
 			p.Fatalf("accept the clock: %v", err)
 		}
 	}

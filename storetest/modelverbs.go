@@ -40,6 +40,37 @@ func (p *play) learn(key headroom.Key, d headroom.Decision) {
 // so the windows have begun and the ids have aged before it, the host does not guess, and an id of which it is chance whether it is still remembered is not used. Nor is a hold of a window that a wrong clock opened.
 // It reports false if the clock is not trusted.
 func (p *play) prepare(subject string, r *headroom.Request) bool {
+	if !p.foresee(subject, r) {
+		return false
+	}
+	p.gone(headroom.Key{Subject: subject, Meter: r.Meter}, r.Operation, p.at(r.Now))
+	return true
+}
+
+// gone has the oracle forget an id that a sweep has removed from the store, if that is permitted by now. Of any other the oracle knows whether it is remembered.
+func (p *play) gone(key headroom.Key, id string, now time.Time) {
+	b := p.oracle.book(key)
+	b.recall(now, p.oracle.horizon)
+	if w := b.ids[id]; w == nil || !p.mayBeGone(w) {
+		return
+	}
+	v, err := p.store.Load(context.Background(), headroom.Query{Key: key, IDs: []string{id}, Now: now})
+	if err != nil {
+		p.Fatalf("step %d: load %q: %v", p.step, id, err)
+	}
+	if _, remembered := v.Records[id]; !remembered {
+		p.swept++
+		delete(b.ids, id)
+		delete(b.aside, id)
+	}
+}
+
+// mayBeGone reports whether a sweep may have removed an id: two horizons are over since its generation began.
+func (p *play) mayBeGone(w *work) bool {
+	return p.w.h.Sweeps && !w.label.IsZero() && !p.latest.Before(w.label.Add(2*p.oracle.horizon))
+}
+
+func (p *play) foresee(subject string, r *headroom.Request) bool {
 	key, now := headroom.Key{Subject: subject, Meter: r.Meter}, p.at(r.Now)
 	b := p.oracle.book(key)
 	if !slices.ContainsFunc(b.works, func(w *work) bool { return w.lapsed(now) }) {
@@ -145,6 +176,7 @@ func (p *play) refund() {
 	} else if p.avoid(p.oracle.book(key), p.at(r.Now), &other); other.Operation != id {
 		return
 	}
+	p.gone(key, id, p.at(r.Now))
 	d, err := p.engine.Refund(context.Background(), headroom.RefundRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, ID: id, Units: r.Cost, Now: r.Now})
 	if p.distrusted(r.Now, err) {
 		return
@@ -205,6 +237,10 @@ func (p *play) within() {
 			return
 		}
 	}
+	// The write of the organisation's part may sweep, before the user's is looked at.
+	if w := p.oracle.book(of).ids[r.Operation]; w != nil && p.mayBeGone(w) {
+		r.Operation = fmt.Sprint("instead ", p.step)
+	}
 	if strings.HasPrefix(r.Operation, "instead") {
 		r.Operation += " of both"
 	}
@@ -243,7 +279,7 @@ var errDied = errors.New("the caller died")
 
 // dying is an engine whose caller dies before it settles at an organisation.
 func (p *play) dying(organisation string) *headroom.Engine {
-	s := &tap{Store: p.w.store}
+	s := &tap{Store: p.store}
 	dead := false
 	s.load = func() error {
 		if dead {

@@ -36,6 +36,9 @@ type Harness struct {
 	// Accept tells a store with HostClock that its clock is right now. Other stores leave it nil.
 	Accept func(ctx context.Context, store headroom.Store) error
 
+	// Sweeps says that the store forgets an id by itself once that is permitted, State says when, though its subject was idle. Model then expects of such an id either.
+	Sweeps bool
+
 	// Checks is how many random sequences Model tries. Zero: as many as the flag -rapid.checks says, 100 by default. A store of which each write takes milliseconds may want fewer.
 	Checks int
 }
