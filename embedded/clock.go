@@ -75,14 +75,14 @@ func (s *Store) apply(b *pebble.Batch, c headroom.Change, now time.Time) error {
 	}
 	if !carry {
 		k.mu.Unlock()
-		return s.db.ApplyNoSyncWait(b, pebble.Sync)
+		return s.write(b)
 	}
 	defer k.mu.Unlock()
 	k.kept, k.horizon = k.mark, horizon
 	if err := b.Set([]byte{tableClock}, encodeClock(k.kept, k.horizon), nil); err != nil {
 		return err
 	}
-	return s.db.ApplyNoSyncWait(b, pebble.Sync)
+	return s.write(b)
 }
 
 // Clock shows the host's clock beside what the store remembers of it.
@@ -107,7 +107,7 @@ func (s *Store) AcceptClock(ctx context.Context) error {
 	mark := k.now()
 	err := b.Set([]byte{tableClock}, encodeClock(mark, k.horizon), nil)
 	if err == nil {
-		err = s.db.ApplyNoSyncWait(b, pebble.Sync)
+		err = s.write(b)
 	}
 	if err == nil {
 		k.mark, k.kept = mark, mark

@@ -32,7 +32,7 @@ func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress
 		_ = b.Close()
 		return 0, s.unread(headroom.Key{Subject: subject}, err)
 	}
-	err = s.db.ApplyNoSyncWait(b, pebble.Sync)
+	err = s.write(b)
 	on := make(pending)
 	st.last = on
 	st.mu.Unlock()

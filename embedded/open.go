@@ -65,6 +65,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	final := format(opts.fs, dir) == engineFormat
 	if s.db, err = pebble.Open(dir, s.engine(opts)); err == nil {
+		s.write = func(b *pebble.Batch) error { return s.db.ApplyNoSyncWait(b, pebble.Sync) }
 		if err = s.begin(final); err != nil || s.disk.failure() != nil {
 			_ = s.db.Close()
 		}

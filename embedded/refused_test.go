@@ -4,14 +4,17 @@ package embedded
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -53,21 +56,88 @@ func TestCommitThatFailsIsNoYes(t *testing.T) {
 	}
 }
 
-// A batch that the engine itself refuses was written nowhere that is known: the outcome is open, and the
-// store stops, since what the engine has in memory may differ from what is on disk.
+// A batch that the engine itself refuses, before or after it was applied, may be on disk or not: the outcome is
+// open, never a yes. The store stops, since what the engine has in memory may differ from what is on disk. Who
+// waits for that batch gets no answer from it. Opened again, the store has it whole or not at all.
 func TestBatchThatTheEngineRefuses(t *testing.T) {
-	mem, clock := vfs.NewMem(), &hand{monday}
-	s := open(t, mem, "db", clock.read)
-	deduct(t, engine(t, s, 200), "ann", "a", 50)
 	refusal := errors.New("refused")
-	b := s.db.NewBatch()
-	if err := s.sync(b, make(pending), refusal); !errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.Is(err, refusal) {
-		t.Error(err)
-	}
-	checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
-	closeStore(t, s)
-	if n := used(t, open(t, mem, "db", clock.read), "ann"); n != 50 {
-		t.Errorf("%d are used", n)
+	whole := func(s *Store, b *pebble.Batch) error { return s.db.ApplyNoSyncWait(b, pebble.Sync) }
+	for how, write := range map[string]func(*Store, *pebble.Batch) error{
+		"before it is applied":   func(*Store, *pebble.Batch) error { return refusal },
+		"after it is applied":    func(s *Store, b *pebble.Batch) error { return errors.Join(whole(s, b), b.SyncWait(), refusal) },
+		"before it is on disk":   func(s *Store, b *pebble.Batch) error { return errors.Join(whole(s, b), refusal) },
+		"with a marked database": func(s *Store, b *pebble.Batch) error { return fmt.Errorf("%w: %w", pebble.ErrCorruption, refusal) },
+	} {
+		for verb, c := range map[string]struct {
+			call   func(s *Store, e *headroom.Engine) error
+			repeat func(t *testing.T, s *Store, e *headroom.Engine) // after the store is opened again
+		}{
+			"commit": {func(_ *Store, e *headroom.Engine) error {
+				d, err := e.Deduct(t.Context(), headroom.Request{Subject: "ann", Meter: "slots", Operation: "b", Cost: 50})
+				if d.Allowed {
+					t.Error("a silent yes")
+				}
+				return err
+			}, func(t *testing.T, s *Store, e *headroom.Engine) {
+				if n := used(t, s, "ann"); n != 50 && n != 100 {
+					t.Errorf("%d are used", n)
+				}
+				if d := deduct(t, e, "ann", "b", 50); d.Used != 100 {
+					t.Errorf("repeated: %+v", d)
+				}
+			}},
+			"set plan": {func(s *Store, _ *headroom.Engine) error { return s.SetPlan(t.Context(), "ann", "free") },
+				func(t *testing.T, s *Store, _ *headroom.Engine) {
+					if err := s.SetPlan(t.Context(), "ann", "free"); err != nil {
+						t.Error(err)
+					}
+				}},
+			"accept the clock": {func(s *Store, _ *headroom.Engine) error { return s.AcceptClock(t.Context()) },
+				func(t *testing.T, s *Store, _ *headroom.Engine) {
+					if err := s.AcceptClock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}},
+			"forget": {func(_ *Store, e *headroom.Engine) error { _, err := e.Forget(t.Context(), "ann", nil); return err },
+				func(t *testing.T, s *Store, e *headroom.Engine) {
+					if n := used(t, s, "ann"); n != 0 && n != 50 {
+						t.Errorf("%d are used", n)
+					}
+					if _, err := e.Forget(t.Context(), "ann", nil); err != nil || used(t, s, "ann") != 0 {
+						t.Errorf("%v, %d are used", err, used(t, s, "ann"))
+					}
+				}},
+		} {
+			t.Run(verb+" "+how, func(t *testing.T) {
+				mem, clock := vfs.NewMem(), &hand{monday}
+				s := open(t, mem, "db", clock.read)
+				e := engine(t, s, 200)
+				deduct(t, e, "ann", "a", 50)
+				var waiting sync.WaitGroup
+				s.write = func(b *pebble.Batch) error {
+					if verb != "accept the clock" { // which shows in no answer
+						waiting.Go(func() {
+							if v, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ErrUnavailable) {
+								t.Errorf("who waits for the batch sees %+v, %v", v, err)
+							}
+						})
+					}
+					return write(s, b)
+				}
+				defer waiting.Wait()
+				if err := c.call(s, e); !errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.Is(err, refusal) {
+					t.Error(err)
+				}
+				waiting.Wait()
+				checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
+				if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "ann", Meter: "slots", Operation: "a", Cost: 50}); !errors.Is(err, headroom.ErrUnavailable) {
+					t.Errorf("a repeat is answered by a store that has stopped: %v", err)
+				}
+				closeStore(t, s)
+				s = open(t, mem, "db", clock.read)
+				c.repeat(t, s, engine(t, s, 200))
+			})
+		}
 	}
 }
 

@@ -10,25 +10,44 @@ import (
 	"github.com/lumcast/headroom/internal/oldrelease"
 )
 
+// turns lets the release before and this one take turns on one directory.
+type turns struct {
+	*testing.T
+	dir string
+}
+
+// old runs the release before, and expects its status and a part of what it says.
+func (on turns) old(status int, says string, args ...string) {
+	on.Helper()
+	out, got := oldrelease.Run(on.T, append(args, "--json", "--store", "embedded:"+on.dir)...)
+	if got != status || !strings.Contains(out, says) {
+		on.Errorf("%v: status %d, want %d that says %s: %s", args, got, status, says, out)
+	}
+}
+
+// young calls this release, writing a format.
+func (on turns) young(format int, call func(*Store, *headroom.Engine)) {
+	on.Helper()
+	s, err := Open(on.dir, Options{Format: format})
+	if err != nil {
+		on.Fatal(err)
+	}
+	defer closeStore(on, s)
+	call(s, engine(on, s, 200))
+}
+
 // The release before and this one take turns on one directory: each finds what the other wrote, replays it,
 // refunds it and settles it, and adds its own. Neither takes what the other changed for damage.
 func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
-	dir := t.TempDir()
-	old := func(status int, says string, args ...string) {
-		t.Helper()
-		out, got := oldrelease.Run(t, append(args, "--json", "--store", "embedded:"+dir)...)
-		if got != status || !strings.Contains(out, says) {
-			t.Errorf("%v: status %d, want %d that says %s: %s", args, got, status, says, out)
-		}
-	}
+	on := turns{t, t.TempDir()}
+	old := on.old
 	young := func(what string, call func(*headroom.Engine) (headroom.Decision, error), used, held int64, replay bool) {
 		t.Helper()
-		s := open(t, nil, dir, time.Now)
-		d, err := call(engine(t, s, 200))
-		if err != nil || !d.Allowed || d.Used != used || d.Held != held || d.Replay != replay {
-			t.Errorf("%s: %+v, %v", what, d, err)
-		}
-		closeStore(t, s)
+		on.young(0, func(_ *Store, e *headroom.Engine) {
+			if d, err := call(e); err != nil || !d.Allowed || d.Used != used || d.Held != held || d.Replay != replay {
+				t.Errorf("%s: %+v, %v", what, d, err)
+			}
+		})
 	}
 	request := func(operation string, cost int64) headroom.Request {
 		return headroom.Request{Subject: "ann", Meter: "slots", Operation: operation, Cost: cost}
@@ -50,4 +69,51 @@ func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
 		}, int64(59+2*n), 0, false)
 	}
 	old(1, "over_limit", "deduct", "ann", "140", "--operation", "too much")
+}
+
+// What is charged within an organisation is read by the release before, if it is written for it, or else while
+// nothing is owed. While something is owed that release refuses the debtor, changes nothing, and says why; others
+// it serves. Once the debt is finished it goes on.
+func TestReleaseBeforeMeetsDebts(t *testing.T) {
+	on := turns{t, t.TempDir()}
+	within := func(e *headroom.Engine, subject, id string) {
+		t.Helper()
+		j, err := e.DeductWithin(t.Context(), "acme", headroom.Request{Subject: subject, Meter: "slots", Operation: id, Cost: 10})
+		if err != nil || !j.Allowed {
+			t.Errorf("%s of %s: %+v, %v", id, subject, j, err)
+		}
+	}
+	on.young(1, func(_ *Store, e *headroom.Engine) { within(e, "ann", "a") })
+	on.old(0, `"replay":true`, "deduct", "ann", "10", "--operation", "a")
+	on.old(0, `"used":7`, "refund", "ann", "--operation", "a", "--id", "r", "--units", "3")
+	on.old(0, `"used":10`, "usage", "acme")
+
+	on.young(2, func(_ *Store, e *headroom.Engine) { within(e, "ann", "b") })
+	on.old(0, `"used":18`, "deduct", "ann", "1", "--operation", "c")
+	on.old(0, `"used":21`, "deduct", "acme", "1", "--operation", "c")
+
+	owed := headroom.Debt{To: "acme", Cost: 5, Since: time.Now().UTC().Truncate(time.Second)}
+	on.young(0, func(s *Store, _ *headroom.Engine) { // a charge whose caller died before the organisation was settled
+		v, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := headroom.Change{Key: slots("ann"), PlanOrNone: true, Epoch: v.State.Epoch, Debts: []headroom.DebtStep{{ID: "d", Is: &owed}}}
+		if _, done, err := s.Commit(t.Context(), c); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	})
+	for range 2 {
+		on.old(2, "newer program", "deduct", "ann", "1", "--operation", "e")
+		on.old(2, "newer program", "usage", "ann")
+	}
+	on.old(0, `"used":1`, "deduct", "ben", "1", "--operation", "e")
+	// A store that writes for the release before leaves no new debt, and finishes what is there.
+	on.young(1, func(_ *Store, e *headroom.Engine) {
+		if n, err := e.FinishDebts(t.Context()); n.Settled != 1 || err != nil {
+			t.Errorf("%+v, %v", n, err)
+		}
+	})
+	on.old(0, `"used":19`, "deduct", "ann", "1", "--operation", "e")
+	on.old(0, `"used":26`, "usage", "acme")
 }

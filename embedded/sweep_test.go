@@ -117,16 +117,22 @@ func TestAReplayedLogIsNotSwept(t *testing.T) {
 	}
 }
 
-// A process that is never restarted keeps the ids of some horizons, not of its whole life (a year here).
+// A process that is never restarted keeps the ids of some horizons, not of its whole life (a year here):
+// neither its rows grow all year, nor its files.
 func TestRunningStoreForgetsOldIds(t *testing.T) {
 	const ids, horizon = 20, 24 * time.Hour
+	const memTable = 64 << 10 // bytes; it is full some fifty times in the year
 	mem, clock := vfs.NewMem(), &hand{monday}
-	s := open(t, mem, "db", clock.read)
+	s, err := Open("db", Options{Clock: clock.read, fs: mem, memTable: memTable})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
 	e, err := loadEngine(s, horizon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := 0
+	most, largest := 0, [2]int64{} // of each half of the year
 	for day := range 365 {
 		clock.now = monday.Add(time.Duration(day) * horizon)
 		for n := range ids {
@@ -135,6 +141,8 @@ func TestRunningStoreForgetsOldIds(t *testing.T) {
 		rows := 0
 		each(t, s, tableOps, func(_, _ []byte) { rows++ })
 		most = max(most, rows)
+		half := day / 183
+		largest[half] = max(largest[half], sizeOf(t, mem, "db"))
 		// What was charged a horizon ago, at most, is remembered.
 		if day > 0 {
 			clock.now = clock.now.Add(-1)
@@ -144,7 +152,12 @@ func TestRunningStoreForgetsOldIds(t *testing.T) {
 			clock.now = clock.now.Add(1)
 		}
 	}
-	t.Logf("%d ids in a year, at most %d rows", 365*ids, most)
+	written := s.db.Metrics().WAL.BytesWritten
+	t.Logf("%d ids in a year, at most %d rows; %d bytes written, at most %d on disk in the first half, %d in the second",
+		365*ids, most, written, largest[0], largest[1])
+	if limit := int64(8 * memTable); max(largest[0], largest[1]) > limit || written < 2*uint64(limit) {
+		t.Errorf("%d and %d bytes on disk after %d were written: want at most %d", largest[0], largest[1], written, limit)
+	}
 	if limit := (sweepHorizons + 2) * (ids + 1); most > limit {
 		t.Errorf("%d rows of ids, more than %d", most, limit)
 	}
@@ -193,4 +206,20 @@ func TestHorizonIsNeverLowered(t *testing.T) {
 			t.Errorf("asked for %s, %s is kept, want %s", c.asked, s.clock.horizon, c.kept)
 		}
 	}
+}
+
+// sizeOf is how many bytes the files of a directory have.
+func sizeOf(t *testing.T, fs vfs.FS, dir string) (sum int64) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		// The engine may have removed it by now.
+		if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
 }
