@@ -18,7 +18,7 @@ import (
 // TestAnyHistoryEndsWithEachFinishedJobChargedOnce plays long random histories: messages that come
 // twice, late or again; work that succeeds, fails, times out or is stopped; last steps and events
 // that are lost, late or repeated; redrives, reruns and reconciliations at any time; and all the
-// while calls that fail before or after they take effect, and handlers that die. A plain model says
+// while calls that fail before or after they take effect, handlers that die, and handlers that meet. A plain model says
 // what was done. When the faults stop, each job whose work was done is charged once at its true
 // cost, no other is charged, and no message is lost.
 func TestAnyHistoryEndsWithEachFinishedJobChargedOnce(t *testing.T) {
@@ -36,6 +36,7 @@ type play struct {
 	works map[string]*work // by execution
 	spent map[string]int64 // otherwise than by jobs, by user
 	sent  map[string]bool  // ids of jobs
+	raced bool             // handlers meet in the middle of one another
 	n     int
 }
 
@@ -75,7 +76,7 @@ func newPlay(t *testing.T, r *rapid.T) *play {
 		opts.Hold = 6 * time.Hour
 	}
 	w := newWorld(t, opts)
-	return &play{T: r, w: w, last: map[string]Job{}, works: map[string]*work{}, spent: map[string]int64{}, sent: map[string]bool{}}
+	return &play{T: r, w: w, last: map[string]Job{}, works: map[string]*work{}, spent: map[string]int64{}, sent: map[string]bool{}, raced: rapid.Bool().Draw(r, "raced")}
 }
 
 // odds draws true once in so many times. Rapid's own ranges favour the ends.
@@ -106,6 +107,9 @@ func (p *play) handle(faults bool, handler func()) (lived bool) {
 			p.w.wire.cut = p.w.wire.writes + 1 + p.dice("after")%4
 		}
 		p.w.wire.trouble = func(string) fault {
+			if p.raced && p.odds("meets", 20) {
+				p.meet()
+			}
 			switch {
 			case !p.odds("fault", 12):
 				return fault{}
@@ -126,6 +130,27 @@ func (p *play) handle(faults bool, handler func()) (lived bool) {
 	}()
 	handler()
 	return true
+}
+
+// meet lets something happen in the middle of a handler.
+func (p *play) meet() {
+	trouble, cut := p.w.wire.trouble, p.w.wire.cut
+	p.w.wire.trouble, p.w.wire.cut = nil, 0
+	switch p.dice("what") % 3 {
+	case 0:
+		if i, ok := pick(p, "its message", p.queue); ok {
+			p.w.p.Consume(context.Background(), Batch{Records: []Delivery{p.queue[i].Delivery}})
+		}
+	case 1:
+		if i, ok := pick(p, "its call", p.calls); ok {
+			p.w.p.Callback(context.Background(), p.calls[i].event)
+		}
+	case 2:
+		p.w.p.Reconcile(context.Background(), ReconcileOptions{Workers: 1})
+	}
+	if p.w.wire.trouble, p.w.wire.cut = trouble, cut; cut > 0 {
+		p.w.wire.cut = max(cut, p.w.wire.writes+1)
+	}
 }
 
 func (p *play) post(user, id string, attempt int) {
@@ -174,11 +199,9 @@ func (p *play) taken(l letter) {
 		p.Fatal(err)
 	}
 	j, found := p.w.jobs.jobs[m.JobID]
-	if !found || j.Status == Queued && j.Attempt == m.Attempt {
-		p.Fatalf("the message of %s is deleted, and the job is %+v", m.JobID, j)
-	}
-	if _, runs := p.w.runs.known[j.execution()]; j.Status == Running && j.Attempt == m.Attempt && !runs {
-		p.Fatalf("the message of %s is deleted, and its job never starts", m.JobID)
+	_, runs := p.w.runs.known[j.execution()]
+	if !found || j.Attempt == m.Attempt && !runs && (j.Status == Queued || j.Status == Running) {
+		p.Fatalf("the message of %s is deleted, and its job never starts: %+v", m.JobID, j)
 	}
 }
 
@@ -395,7 +418,7 @@ func (p *play) check() {
 			p.Fatalf("it is charged as %+v, and its work was %+v", j, done)
 		case j.Status == Failed && j.Decision == decisionFailed && (p.works[j.execution()] == nil || !p.works[j.execution()].failed):
 			p.Fatalf("it is failed: %+v, and the work of its attempt did not", j)
-		case was.Status == Running && j.Status == Queued && was.Attempt == j.Attempt && p.w.runs.known[j.execution()].Status != "":
+		case !p.raced && was.Status == Running && j.Status == Queued && was.Attempt == j.Attempt && p.w.runs.known[j.execution()].Status != "":
 			p.Fatalf("it went back to the queue and has an execution: %+v", j)
 		}
 		switch {

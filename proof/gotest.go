@@ -40,26 +40,36 @@ var passed = regexp.MustCompile(`OK, passed (\d+) tests`)
 func clocks(p *proof) error {
 	var failures []error
 	for _, s := range sequences {
-		begun := time.Now()
-		out, err := p.goTest("./"+s.store, "-run", "^(TestModel|TestConcurrent)$", "-rapid.checks", strconv.Itoa(s.many), "-v")
-		if p.ctx.Err() != nil {
-			return err
-		}
-		r := report.Row{Part: "clocks", Name: s.store, Unit: "sequences", Took: time.Since(begun)}
-		for _, m := range passed.FindAllStringSubmatch(out, -1) {
-			n, _ := strconv.ParseInt(m[1], 10, 64)
-			r.Count += n
-		}
-		if err == nil && r.Count == 0 {
-			err = fmt.Errorf("go test ./%s says of no sequence that it passed", s.store)
-		}
-		if err != nil {
-			r.Violations++
-			failures = append(failures, err)
-		}
-		p.add(r)
+		failures = append(failures, p.checks("clocks", s.store, "^(TestModel|TestConcurrent)$", "sequences", s.many))
 	}
 	return errors.Join(failures...)
+}
+
+// histories compares the pipeline with a plain model, while every call fails now and then.
+func histories(p *proof) error {
+	return p.checks("pipeline", "pipeline", "^TestAnyHistoryEndsWithEachFinishedJobChargedOnce$", "histories", 50_000)
+}
+
+// checks runs tests of a package that try random things, and reports how many they have tried.
+func (p *proof) checks(part, pkg, run, unit string, many int) error {
+	begun := time.Now()
+	out, err := p.goTest("./"+pkg, "-run", run, "-rapid.checks", strconv.Itoa(many), "-v")
+	if p.ctx.Err() != nil {
+		return err
+	}
+	r := report.Row{Part: part, Name: pkg, Unit: unit, Took: time.Since(begun)}
+	for _, m := range passed.FindAllStringSubmatch(out, -1) {
+		n, _ := strconv.ParseInt(m[1], 10, 64)
+		r.Count += n
+	}
+	if err == nil && r.Count == 0 {
+		err = fmt.Errorf("go test ./%s says of no %s that they passed", pkg, unit)
+	}
+	if err != nil {
+		r.Violations++
+	}
+	p.add(r)
+	return err
 }
 
 // atOnce is how many targets are fuzzed at the same time, each by one worker.

@@ -32,6 +32,7 @@ var parts = []part{
 	{"killed processes", tests("./embedded")},
 	{"a subject's past", tests("./dynamostore", "-run", "TestASubjectsPastLeavesItsItem")},
 	{"clocks", clocks},
+	{"pipeline", histories},
 	{"the checker's engine", tests("./internal/memdynamo")},
 	{"all days", tests(".", "-run", "TestISOWeekOfEveryDay")},
 	{"fuzz", fuzz},
