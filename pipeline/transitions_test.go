@@ -299,7 +299,9 @@ func TestEachTransition(t *testing.T) {
 func TestEachCallOfATransitionFails(t *testing.T) {
 	calls := 0
 	transit(t, func(t *testing.T, opts Options, s stand, h happening) {
-		want, _ := becomes(opts, s, h)
+		w := stoodAt(t, opts, s, h)
+		h.do(w)
+		want := w.cell() + ", " + w.traces()
 		for n, more := 0, true; more; n++ {
 			for _, broken := range []fault{{before: throttled}, {after: headroom.Errorf(headroom.CodeOutcomeUnknown, nil, "no answer")}} {
 				w := stoodAt(t, opts, s, h)
@@ -316,14 +318,14 @@ func TestEachCallOfATransitionFails(t *testing.T) {
 					break
 				}
 				calls++
-				if got := w.cell(); err == nil && got != want {
+				if got := w.cell() + ", " + w.traces(); err == nil && got != want {
 					t.Errorf("%s (call %d) fails with %v, which nobody hears of: it is %q, want %q", what, n, cmp.Or(broken.before, broken.after), got, want)
 				}
 				for range 2 {
 					w.clock = w.clock.Add(2 * time.Hour)
 					h.do(w)
 				}
-				got := w.cell()
+				got := w.cell() + ", " + w.traces()
 				if strings.HasPrefix(got, "failed") && strings.HasPrefix(h.name, "reconcile") {
 					// What could not be released expires: nobody looks at the job again.
 					got = strings.Replace(got, "+30", "+0", 1)
