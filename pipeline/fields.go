@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -38,7 +39,10 @@ func (f fields) text(name string) (s, strange string) {
 	return s, ""
 }
 
-// number reads a number, and says in words why there is none.
+// leastNumber is the least that is told from 0. No job table must hold less: DynamoDB ends at 1e-130.
+const leastNumber = 1e-100
+
+// number reads a number, and says in words why there is none. What is nearer to 0 than leastNumber is 0.
 func (f fields) number(name string) (n float64, strange string) {
 	raw, given := f[name]
 	if !given {
@@ -50,6 +54,9 @@ func (f fields) number(name string) (n float64, strange string) {
 	n, err := strconv.ParseFloat(string(bytes.TrimSpace(raw)), 64)
 	if err != nil {
 		return 0, fmt.Sprintf("%s is %.40s, which is beyond what a number holds", name, bytes.TrimSpace(raw))
+	}
+	if math.Abs(n) < leastNumber {
+		n = 0
 	}
 	return n, ""
 }

@@ -54,7 +54,7 @@ type app struct {
 
 // run is the whole program. It returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	a := &app{stdin: stdin, stdout: bufio.NewWriter(stdout), stderr: stderr, env: env, now: time.Now}
+	a := &app{stdin: stdin, stdout: bufio.NewWriter(&screen{to: stdout}), stderr: &screen{to: stderr}, env: env, now: time.Now}
 	return a.run(args)
 }
 

@@ -138,7 +138,7 @@ func (a *app) openLog(path string) (log io.ReadCloser, rows int64, err error) {
 	if path == "-" {
 		return io.NopCloser(a.stdin), unknownRows, nil
 	}
-	if isTerminal(a.stderr) {
+	if isTerminal(unscreened(a.stderr)) {
 		rows = countRows(path)
 	}
 	file, err := openFile(path)
@@ -188,11 +188,11 @@ func countRows(path string) int64 {
 // watch lets opts tell stderr how the replay goes: bad rows, and a bar if it is a terminal. The function returned takes the bar away.
 func (a *app) watch(opts *replay.Options, rows int64) (done func()) {
 	opts.Bad = func(row *replay.BadRow) { fmt.Fprintf(a.stderr, "headroom: %v\n", row) }
-	if !isTerminal(a.stderr) {
+	if !isTerminal(unscreened(a.stderr)) {
 		return func() {}
 	}
 	bar := progressbar.NewOptions64(rows,
-		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetWriter(unscreened(a.stderr)),
 		progressbar.OptionSetDescription("replaying"),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),

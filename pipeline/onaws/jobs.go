@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -248,7 +249,7 @@ func (t *Jobs) encode(j pipeline.Job) map[string]types.AttributeValue {
 		item[attrCost] = number(strconv.FormatInt(j.Cost, 10))
 	}
 	// A duration that was refused may be beyond what DynamoDB takes as a number.
-	if j.Seconds != 0 && j.Seconds > -1e100 && j.Seconds < 1e100 {
+	if size := math.Abs(j.Seconds); size >= 1e-100 && size < 1e100 {
 		item[attrSeconds] = number(strconv.FormatFloat(j.Seconds, 'f', -1, 64))
 	}
 	if j.Held {

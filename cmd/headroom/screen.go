@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// screen writes to what may be a terminal, and lets through no character that could steer it: of names
+// and texts that are not ours, wherever they come from, an error's and a library's too. Such a character
+// is written as JSON escapes it, so that JSON says the same after it as before.
+type screen struct {
+	to io.Writer
+
+	mu   sync.Mutex // a log may be written to beside the verb
+	part []byte     // of a character of which the rest is yet to be written
+}
+
+func (s *screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := append(s.part, text...)
+	out := make([]byte, 0, len(in))
+	for s.part = nil; len(in) > 0; {
+		if !utf8.FullRune(in) {
+			s.part = in
+			break
+		}
+		r, size := utf8.DecodeRune(in)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, in[0])
+		case r == '\n', r == '\t', strconv.IsPrint(r):
+			out = append(out, in[:size]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		in = in[size:]
+	}
+	if _, err := s.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// unscreened is where a writer writes to in the end.
+func unscreened(w io.Writer) io.Writer {
+	if s, ok := w.(*screen); ok {
+		return s.to
+	}
+	return w
+}
