@@ -102,7 +102,7 @@ func TestTwoWhoMoveOtherIDsAtOnce(t *testing.T) {
 			return x.pass()
 		})
 		third.replay("u", "a-00", 1, used+1)
-		if sent := third.wire.requests(); sent[0] != "GetItem" {
+		if sent := third.wire.requests(); sent[0] != "Query" {
 			t.Fatalf("sent %q: the ledger was not looked at first", sent)
 		}
 	})
