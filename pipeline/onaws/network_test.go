@@ -2,6 +2,7 @@ package onaws_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -33,8 +34,9 @@ type network struct {
 
 // request is one that a client has sent.
 type request struct {
-	op string         // GetItem
-	in map[string]any // its parameters
+	op  string         // GetItem
+	in  map[string]any // its parameters
+	ctx context.Context
 	// send asks on. engine asks the engine.
 	send, engine func() (*http.Response, error)
 }
@@ -46,7 +48,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	target := r.Header.Get("X-Amz-Target")
-	q := &request{op: target[strings.LastIndexByte(target, '.')+1:]}
+	q := &request{op: target[strings.LastIndexByte(target, '.')+1:], ctx: r.Context()}
 	if err := json.Unmarshal(body, &q.in); err != nil {
 		return nil, err
 	}
