@@ -69,7 +69,6 @@ func (h *history) read(e types.HistoryEvent) bool {
 	case e.ActivitySucceededEventDetails != nil:
 		h.last, h.success = []byte(aws.ToString(e.ActivitySucceededEventDetails.Output)), true
 	case e.StateExitedEventDetails != nil:
-		h.success = false
 		if d := e.StateExitedEventDetails; aws.ToString(d.Name) == h.work {
 			// Left after a failure that was caught, it has no result.
 			h.result, h.done = resultIn(d.Output)
@@ -105,5 +104,5 @@ func resultIn(state *string) ([]byte, bool) {
 
 // arn is that of an execution.
 func (x *Executions) arn(name string) string {
-	return strings.Replace(x.StateMachine, ":stateMachine:", ":execution:", 1) + ":" + name
+	return strings.ReplaceAll(x.StateMachine, ":stateMachine:", ":execution:") + ":" + name
 }

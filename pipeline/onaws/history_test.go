@@ -36,6 +36,10 @@ func task(output string) string {
 	return fmt.Sprintf(`{"type":"TaskSucceeded","timestamp":1,"id":1,"taskSucceededEventDetails":{"resource":"r","resourceType":"t","output":%q}}`, output)
 }
 
+func activity(output string) string {
+	return fmt.Sprintf(`{"type":"ActivitySucceeded","timestamp":1,"id":1,"activitySucceededEventDetails":{"output":%q}}`, output)
+}
+
 func event(kind string) string { return fmt.Sprintf(`{"type":%q,"timestamp":1,"id":1}`, kind) }
 
 // TestTheHistoryTellsWhetherTheWorkIsDone reads histories from their ends, in pages of three events.
@@ -60,6 +64,8 @@ func TestTheHistoryTellsWhetherTheWorkIsDone(t *testing.T) {
 		{"stopped while it was marked as failed", []string{entered("Work", `{}`), failed, exited("Work", `{"error":{"Error":"x"}}`), entered("Mark as failed", `{"error":{}}`), returned(`{"jobId":"a"}`), event("ExecutionAborted")}, false, ""},
 		{"redriven, and stopped while it was charged", []string{entered("Work", `{}`), failed, event("ExecutionTimedOut"), event("ExecutionRedriven"), event("LambdaFunctionStarted"), returned(result), exited("Work", `{"result":`+result+`}`), entered("Charge", `{"result":`+result+`}`), event("ExecutionAborted")}, true, result},
 		{"a step before the work", []string{entered("Prepare", `{}`), returned(`{}`), exited("Prepare", `{"result":{}}`), entered("Work", `{}`), event("ExecutionTimedOut")}, false, ""},
+		{"so is that of an activity", []string{entered("Work", `{}`), activity(result), event("ExecutionFailed")}, true, result},
+		{"a branch beside the work has returned", []string{entered("Work", `{}`), entered("Side", `{}`), returned(`{}`), exited("Side", `{}`), event("ExecutionAborted")}, false, ""},
 		{"an input that was cut off", []string{entered("Work", `{}`), entered("Charge", `{"result":{"dura`), event("ExecutionAborted")}, true, ""},
 		{"a result of null", []string{entered("Work", `{}`), exited("Work", `{"result":null}`), event("ExecutionAborted")}, true, "null"},
 	} {
@@ -70,8 +76,9 @@ func TestTheHistoryTellsWhetherTheWorkIsDone(t *testing.T) {
 				var in struct {
 					ExecutionArn, NextToken            string
 					ReverseOrder, IncludeExecutionData bool
+					MaxResults                         int
 				}
-				if err := json.NewDecoder(r.Body).Decode(&in); err != nil || !in.ReverseOrder || !in.IncludeExecutionData ||
+				if err := json.NewDecoder(r.Body).Decode(&in); err != nil || !in.ReverseOrder || !in.IncludeExecutionData || in.MaxResults != 1000 ||
 					in.ExecutionArn != strings.Replace(machine, "stateMachine", "execution", 1)+":name-1" || !strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetExecutionHistory") {
 					t.Errorf("asked %+v, %v", in, err)
 				}

@@ -112,6 +112,18 @@ func TestAJobWithoutARecordIsNotChanged(t *testing.T) {
 	}
 }
 
+// TestNoRecordMeansNoItem: one of the application's own that says nothing of the job is a record too.
+func TestNoRecordMeansNoItem(t *testing.T) {
+	jobs := open(t, "dynoxide")
+	put(t, jobs, map[string]types.AttributeValue{"jobId": &types.AttributeValueMemberS{Value: "a"}, "title": &types.AttributeValueMemberS{Value: "Tides"}})
+	if done, err := jobs.Swap(t.Context(), pipeline.Job{}, in(states[2], "a")); err != nil || done {
+		t.Error(done, err)
+	}
+	if j, found, err := jobs.Get(t.Context(), "a"); err != nil || !found || j != (pipeline.Job{ID: "a"}) {
+		t.Errorf("%+v, %v, %v", j, found, err)
+	}
+}
+
 // TestEachFieldIsKeptAndGoesAlone writes each field of a record alone, and then leaves it out.
 func TestEachFieldIsKeptAndGoesAlone(t *testing.T) {
 	jobs := open(t, "dynoxide")
