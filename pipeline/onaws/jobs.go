@@ -168,10 +168,8 @@ func (t *Jobs) Swap(ctx context.Context, was, is pipeline.Job) (bool, error) {
 			}
 		}
 	}
-	update := "SET " + strings.Join(sets, ", ")
-	if len(removes) > 0 {
-		update += " REMOVE " + strings.Join(removes, ", ")
-	}
+	// There is always something to remove: a job has a time to live or a place in the index.
+	update := "SET " + strings.Join(sets, ", ") + " REMOVE " + strings.Join(removes, ", ")
 	in.UpdateExpression, in.ConditionExpression = &update, aws.String(strings.Join(conditions, " AND "))
 	_, err := t.Client.UpdateItem(ctx, in)
 	var failed *types.ConditionalCheckFailedException
