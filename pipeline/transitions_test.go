@@ -318,6 +318,9 @@ func TestEachCallOfATransitionFails(t *testing.T) {
 					break
 				}
 				calls++
+				if err == nil && broken.before != nil {
+					t.Errorf("nobody hears that %s (call %d) failed", what, n)
+				}
 				if got := w.cell() + ", " + w.traces(); err == nil && got != want {
 					t.Errorf("%s (call %d) fails with %v, which nobody hears of: it is %q, want %q", what, n, cmp.Or(broken.before, broken.after), got, want)
 				}
