@@ -94,7 +94,7 @@ func (k rules) settle(r Request) intent {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.remembered(r.Meter))
+			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.catalog.Horizon(r.Meter))
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
@@ -183,7 +183,7 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 
 // tooOld reports that the id of an operation may have been forgotten since it began.
 func (k rules) tooOld(v View, r Request) error {
-	horizon := k.remembered(r.Meter)
+	horizon := k.catalog.Horizon(r.Meter)
 	if r.Began.IsZero() || v.Now.Sub(r.Began) <= horizon {
 		return nil
 	}

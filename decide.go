@@ -84,15 +84,6 @@ type Notice struct {
 // rules is what a decision depends on beside the state and the request.
 type rules struct {
 	catalog *Catalog
-	horizon time.Duration // of all meters; zero: as the catalog says
-}
-
-// remembered is how long the ids of a meter are remembered.
-func (k rules) remembered(meter string) time.Duration {
-	if k.horizon != 0 {
-		return k.horizon
-	}
-	return k.catalog.Horizon(meter)
 }
 
 // verdict is the answer of a pure decision: the change to commit, or none if the decision is final.
@@ -112,7 +103,7 @@ var errNeedHistory = errors.New("the decision needs the whole history")
 
 // change begins a change of what v shows.
 func (k rules) change(v View, key Key, now time.Time) Change {
-	horizon := k.remembered(key.Meter)
+	horizon := k.catalog.Horizon(key.Meter)
 	c := Change{Key: key, Now: now, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: v.State.Horizon(horizon)}
 	if label, due := v.State.turn(v.Now, horizon); due {
 		c.Rotate = label

@@ -22,7 +22,7 @@ func rulesFor(t *testing.T, limits ...Limit) rules {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rules{catalog: c, horizon: DefaultHorizon}
+	return rules{catalog: c}
 }
 
 // decide is a deduction's change, and its decision with the figures before the change.

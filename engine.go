@@ -323,7 +323,7 @@ const refiles = 3
 // refile files the ids of c, which is done, under the present generation, where they lie under one that is over by the store's time: the guess of a host whose clock lags does that, and they would be forgotten early by the lag.
 // If it fails the decision stands all the same.
 func (e *Engine) refile(ctx context.Context, c Change, v View) {
-	if _, due := v.State.turn(v.Now, e.rules.remembered(c.Key.Meter)); !due {
+	if _, due := v.State.turn(v.Now, e.rules.catalog.Horizon(c.Key.Meter)); !due {
 		return
 	}
 	for range refiles {
@@ -358,7 +358,7 @@ func (e *Engine) guess(r Request) *View {
 	if now.IsZero() {
 		now = e.opts.Clock()
 	}
-	horizon := e.rules.remembered(r.Meter)
+	horizon := e.rules.catalog.Horizon(r.Meter)
 	if !r.Began.IsZero() && now.Sub(r.Began) > horizon/2 {
 		return nil
 	}

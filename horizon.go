@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,7 +44,16 @@ func (c *Catalog) WithMemory(all time.Duration, meters map[string]Memory) (*Cata
 	}
 	with := *c
 	with.horizon, with.memory = all, maps.Clone(meters)
+	with.remember()
 	return &with, nil
+}
+
+// remember works out the horizon of each meter once: each decision asks for it.
+func (c *Catalog) remember() {
+	c.horizons = make(map[string]time.Duration, len(c.counters))
+	for meter := range c.counters {
+		c.horizons[meter] = cmp.Or(c.memory[meter].Horizon, c.horizon, min(c.needed(meter), MaxHorizon))
+	}
 }
 
 func checkHorizon(h time.Duration) *Error {
@@ -58,13 +68,7 @@ func (c *Catalog) Meters() []string { return slices.Sorted(maps.Keys(c.counters)
 
 // Horizon returns how long at least the operation ids of a meter are remembered.
 func (c *Catalog) Horizon(meter string) time.Duration {
-	switch own := c.memory[meter].Horizon; {
-	case own != 0:
-		return own
-	case c.horizon != 0:
-		return c.horizon
-	}
-	return min(c.needed(meter), MaxHorizon)
+	return cmp.Or(c.horizons[meter], c.horizon, DefaultHorizon)
 }
 
 // NeedsID reports whether a charge of the meter must have an operation id.
@@ -141,41 +145,37 @@ func (p Period) longest() (longest time.Duration) {
 // long as they were promised to when another one is configured: 0 is DefaultHorizon, and each that follows stands
 // for all that are longer than what the one before it stands for, by at most a quarter.
 
+// told are the longest horizons that so many seconds tell.
+var told = func() (all [60]time.Duration) {
+	all[0], all[1] = DefaultHorizon, time.Hour
+	for s := 2; s < len(all); s++ {
+		all[s] = all[s-1] + (all[s-1] / 4).Truncate(time.Minute)
+	}
+	return all
+}()
+
 // horizonSeconds returns the seconds that tell a horizon.
-func horizonSeconds(h time.Duration) (s int64) {
+func horizonSeconds(h time.Duration) int64 {
 	if h == DefaultHorizon {
 		return 0
 	}
-	for s = 1; secondsHorizon(s) < h; s++ {
-	}
-	return s
-}
-
-// secondsHorizon returns the longest horizon that so many seconds tell.
-func secondsHorizon(s int64) time.Duration {
-	if s == 0 {
-		return DefaultHorizon
-	}
-	h := time.Hour
-	for range s - 1 {
-		h += (h / 4).Truncate(time.Minute)
-	}
-	return h
+	s, _ := slices.BinarySearch(told[1:], h)
+	return int64(s) + 1
 }
 
 // epoch returns the label of the generation of ids that is young at t, if the horizon was always h.
 func epoch(t time.Time, h time.Duration) time.Time {
-	seconds, told := int64(h/time.Second), horizonSeconds(h)
-	return time.Unix(floorDiv(t.Unix()-told, seconds)*seconds+told, 0).UTC()
+	seconds, mark := int64(h/time.Second), horizonSeconds(h)
+	return time.Unix(floorDiv(t.Unix()-mark, seconds)*seconds+mark, 0).UTC()
 }
 
 // promised returns for how long the ids of a generation are to be remembered, where the horizon is h now.
 func promised(label time.Time, h time.Duration) time.Duration {
-	told := label.Unix() - floorDiv(label.Unix(), 60)*60
-	if label.IsZero() || told == horizonSeconds(h) {
+	mark := label.Unix() - floorDiv(label.Unix(), 60)*60
+	if label.IsZero() || mark == horizonSeconds(h) {
 		return h
 	}
-	return max(h, secondsHorizon(told))
+	return max(h, told[mark])
 }
 
 // turn returns the label with which a new generation begins at t, if it is time. Then the older one is forgotten:

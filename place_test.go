@@ -214,7 +214,7 @@ func TestReturnedCorrectsNoMoreThanThereIs(t *testing.T) {
 // TestRepairTakesNothingAlong holds that a window that is brought back does not keep what the one that a wrong clock opened could carry over.
 func TestRepairTakesNothingAlong(t *testing.T) {
 	ahead := ISOWeek(may.AddDate(1, 0, 0))
-	k := rules{horizon: DefaultHorizon}
+	k := rules{catalog: &Catalog{}}
 	var err error
 	if k.catalog, err = NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}}}}, nil); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := rules{catalog: c, horizon: DefaultHorizon}
+	k := rules{catalog: c}
 	stray := Record{Kind: KindHold, Cost: 20, Expires: may.AddDate(1, 0, 0), Windows: []ChargedWindow{{"week", ISOWeek(may).Start, 20}}}
 	charge := Record{Kind: KindDeduct, Cost: 30, Windows: []ChargedWindow{{"week", last.Start, 30}}}
 	for name, decide := range map[string]intent{

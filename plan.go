@@ -55,8 +55,9 @@ type Catalog struct {
 	counters map[string][]Limit // by meter: each counter that some plan limits, sorted by name. Units mean nothing here
 	hard     map[[2]string]bool // by meter and name: the limits that some plan has as hard ones
 
-	horizon time.Duration     // of meters that memory gives none. Zero: as long as each needs it
-	memory  map[string]Memory // by meter
+	horizon  time.Duration            // of meters that memory gives none. Zero: as long as each needs it
+	memory   map[string]Memory        // by meter
+	horizons map[string]time.Duration // likewise: what follows from these
 }
 
 // NewCatalog checks plans and prices. fallback names the plan of a subject that has none stored and for which the caller names none; prices are by meter.
@@ -106,6 +107,7 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 		}
 		c.prices[meter] = p.clone()
 	}
+	c.remember()
 	return c, nil
 }
 

@@ -71,7 +71,7 @@ func TestFiguresOfADecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := rules{catalog: c, horizon: DefaultHorizon}
+	k := rules{catalog: c}
 	day, week := periodOf(t, "day").At(may), ISOWeek(may)
 	v := View{Now: may, State: State{Counters: map[string]Counter{"day": {Window: day, Count: 10}, "week": {Window: week, Count: 70}}, Epoch: k.epoch(may)}}
 	r := Request{Subject: "s", Meter: "slots", Operation: "id", Cost: 30}
@@ -114,7 +114,7 @@ func TestOldRefundFindsItsCharge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := rules{catalog: c, horizon: DefaultHorizon}
+	k := rules{catalog: c}
 	old := Record{Kind: KindDeduct, Cost: 30, Windows: []ChargedWindow{{"week", ISOWeek(may).Start, 30}}}
 	v := View{
 		Now: may.Add(2 * DefaultHorizon), Records: map[string]Record{"old": old},
@@ -139,7 +139,7 @@ func TestOldSettlementFindsItsHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := rules{catalog: c, horizon: DefaultHorizon}
+	k := rules{catalog: c}
 	now := may.Add(2 * DefaultHorizon)
 	released := Record{Kind: KindReleased, Cost: 30}
 	v := View{
@@ -161,7 +161,7 @@ func TestDecisionsShareNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := rules{catalog: c, horizon: DefaultHorizon}
+	k := rules{catalog: c}
 	start := ISOWeek(may).Start
 	crossed := make([]Crossing, 1, 4)
 	crossed[0] = Crossing{"week", 50, start}
