@@ -9,23 +9,20 @@ import (
 
 // deduct decides a deduction that its subject pays alone.
 func (k rules) deduct(r Request) intent {
-	ask := k.ask(r)
 	return func(v View) (verdict, error) {
 		if have := v.Records[r.Operation]; have.Within != "" {
 			return verdict{}, otherPayer(r, have, "")
 		}
-		return ask(v)
+		return k.ask(v, r)
 	}
 }
 
 // ask decides a deduction, whoever pays beside its subject.
-func (k rules) ask(r Request) intent {
-	return func(v View) (verdict, error) {
-		if have, ok := v.Records[r.Operation]; ok {
-			return k.deducted(v, r, have)
-		}
-		return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
+func (k rules) ask(v View, r Request) (verdict, error) {
+	if have, ok := v.Records[r.Operation]; ok {
+		return k.deducted(v, r, have)
 	}
+	return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 }
 
 // deducted answers a deduction of which the id is known.
@@ -161,9 +158,9 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	c.Plan = cmp.Or(v.State.Plan, plan.name)
 	is.Crossed = slices.Clip(is.Crossed)
-	strictest := pick(standings, 0).limit.Name
+	splits := from.fits && len(from.grants) > 0
 	for _, s := range standings {
-		s.last = from.fits && len(from.grants) > 0 && s.limit.Name == strictest
+		s.last = splits && s.limit.Name == pick(standings, 0).limit.Name
 		step, crossed := s.step(from.own, is.Recorded)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})

@@ -113,7 +113,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 }
 
 func (e *Engine) preflight(ctx context.Context, v View, q Query, r Request) (Decision, error) {
-	answer, v, err := e.decide(ctx, v, q, e.rules.ask(r))
+	answer, v, err := e.decide(ctx, v, q, func(v View) (verdict, error) { return e.rules.ask(v, r) })
 	if err != nil || answer.change == nil {
 		return answer.decision, err
 	}

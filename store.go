@@ -260,7 +260,7 @@ func (c Change) Apply(s State) State {
 	if !c.Rotate.IsZero() {
 		s.EpochBefore, s.Epoch = s.Epoch, c.Rotate
 	}
-	s.Counters, s.Holds, s.Grants, s.Debts = clone(s.Counters), clone(s.Holds), clone(s.Grants), clone(s.Debts)
+	s.Counters, s.Holds, s.Grants = clone(s.Counters), clone(s.Holds), clone(s.Grants)
 	for _, step := range c.Steps {
 		s.Counters[step.Limit] = step.apply(s.Counters[step.Limit])
 	}
@@ -280,6 +280,9 @@ func (c Change) Apply(s State) State {
 			is.Used += g.Add
 			s.Grants[g.ID] = is
 		}
+	}
+	if len(c.Debts) > 0 { // most have none
+		s.Debts = clone(s.Debts)
 	}
 	for _, d := range c.Debts {
 		delete(s.Debts, d.ID)
