@@ -132,8 +132,11 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 		r.Began = time.Time{} // no id could have been forgotten since
 	}
 	d, err := e.run(ctx, e.guess(r), query(r), e.rules.deduct(r))
+	if r.Operation != "" || err == nil {
+		return d, err
+	}
 	var failure *Error
-	if r.Operation == "" && errors.As(err, &failure) && failure.Code == CodeOutcomeUnknown {
+	if errors.As(err, &failure) && failure.Code == CodeOutcomeUnknown {
 		return d, Errorf(CodeOutcomeUnknown, failure.Err, "the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
 	}
 	return d, err

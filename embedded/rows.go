@@ -42,8 +42,10 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 		return found{}, s.unread(k, err)
 	}
 	f.older = s.older && !f.debts
-	if err := s.findParts(k, f.entry, &f.state); err != nil {
-		return found{}, s.unread(k, err)
+	if f.holds || f.grants || f.debts { // most have none
+		if err := s.findParts(k, f.entry, &f.state); err != nil {
+			return found{}, s.unread(k, err)
+		}
 	}
 	for _, id := range ids {
 		if err := s.findRecord(k, now, id, &f); err != nil {
@@ -53,7 +55,7 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 	return f, nil
 }
 
-// findParts reads the holds, the grants and the debts of a key, which most have none of.
+// findParts reads the holds, the grants and the debts of a key.
 func (s *Store) findParts(k headroom.Key, e entry, state *headroom.State) error {
 	for _, part := range []struct {
 		there bool
@@ -200,20 +202,20 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 			errs = append(errs, b.Set(opKey(after.young, c.Key, r.ID), []byte(r.Is.String()), nil))
 		}
 	}
-	row := func(changed, there bool, key []byte, value func() []byte) {
+	row := func(changed, there bool, key func(headroom.Key) []byte, value func() []byte) {
 		switch {
 		case changed && there:
-			errs = append(errs, b.Set(key, value(), nil))
+			errs = append(errs, b.Set(key(c.Key), value(), nil))
 		case changed:
-			errs = append(errs, b.Delete(key, nil))
+			errs = append(errs, b.Delete(key(c.Key), nil))
 		}
 	}
-	row(holds, after.holds, holdsKey(c.Key), func() []byte { return encodeHolds(after.state.Holds) })
-	row(len(c.Grants) > 0, after.grants, grantsKey(c.Key), func() []byte { return encodeGrants(after.state.Grants) })
-	row(len(c.Debts) > 0, after.debts, debtsKey(c.Key), func() []byte { return encodeDebts(after.state.Debts) })
+	row(holds, after.holds, holdsKey, func() []byte { return encodeHolds(after.state.Holds) })
+	row(len(c.Grants) > 0, after.grants, grantsKey, func() []byte { return encodeGrants(after.state.Grants) })
+	row(len(c.Debts) > 0, after.debts, debtsKey, func() []byte { return encodeDebts(after.state.Debts) })
 	for _, name := range rewritten(c) {
 		past := after.state.Counters[name].Past
-		row(true, len(past) > 0, historyKey(c.Key, name), func() []byte { return encodeHistory(past) })
+		row(true, len(past) > 0, func(k headroom.Key) []byte { return historyKey(k, name) }, func() []byte { return encodeHistory(past) })
 	}
 	return errors.Join(errs...)
 }
