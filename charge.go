@@ -150,9 +150,11 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		}
 		return clear, err
 	}
-	if clear, ok := k.astray(v, standings, r.key(), r.Now); ok {
-		clear.decision = d
-		return clear, nil
+	for _, way := range []func(View, []standing, Key, time.Time) (verdict, bool){k.takeBack, k.astray} {
+		if clear, ok := way(v, standings, r.key(), r.Now); ok {
+			clear.decision = d
+			return clear, nil
+		}
 	}
 	c := k.change(v, r.key(), r.Now)
 	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)

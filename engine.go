@@ -19,6 +19,10 @@ const (
 // maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count or drew on a grant, unless a charge is split between plan and grants or units are carried over.
 const maxTries = 24
 
+// mostCleared bounds how many writes only clear the way for one decision, beside its tries. It is more than take
+// back all that HistoryWindows windows of many limits count, and clear MaxHolds holds away.
+const mostCleared = 100
+
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
 	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
@@ -261,7 +265,7 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 	default:
 		v, err = e.store.Load(ctx, q)
 	}
-	for try := 0; err == nil && try < maxTries; try++ {
+	for try, cleared := 0, 0; err == nil && try < maxTries; try++ {
 		if err = pause(ctx, try); err != nil {
 			break
 		}
@@ -300,6 +304,10 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 			return d, v, nil
 		}
 		if stored = true; answer.again {
+			if done && cleared < mostCleared {
+				cleared++
+				try-- // nobody was in the way
+			}
 			v, err = e.store.Load(ctx, q)
 		}
 	}

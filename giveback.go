@@ -191,6 +191,50 @@ func (k rules) astray(v View, standings []standing, key Key, now time.Time) (ver
 	return verdict{change: &c, again: true}, len(c.Records) > kept
 }
 
+// How many windows that a wrong clock opened one write takes back, in all its counters: with a charge,
+// which may draw on MaxGrants grants besides, and by itself. Each takes a part of the expression.
+const (
+	backBeside = 4
+	backAtOnce = 48
+)
+
+// takeBack takes windows back that a wrong clock opened, where they are more than a charge takes along.
+// It moves the counters towards the present one, as far as one write goes. Where a counter stands then
+// may still be a window of the future, with the sums that it would have if that were the present one.
+func (k rules) takeBack(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
+	windows := 0
+	for _, s := range standings {
+		windows += len(s.fold)
+	}
+	if windows <= backBeside {
+		return verdict{}, false
+	}
+	c := k.clearing(v, key, now)
+	room := backAtOnce
+	for _, s := range standings {
+		if room > 0 && len(s.fold) > 0 {
+			s.nearer(room, v.Now)
+			room -= len(s.fold)
+			step, _ := s.step(0, false)
+			c.Steps = append(c.Steps, step)
+		}
+	}
+	return verdict{change: &c, again: true}, true
+}
+
+// nearer takes back no more than so many windows, the latest first, if that leaves the counter in a
+// window which is of the future by any clock.
+func (s *standing) nearer(most int, now time.Time) {
+	if len(s.fold) <= most || !s.fold[most-1].Start.After(now.Add(ClockTolerance)) {
+		return // of windows that begin within the tolerance there are few
+	}
+	for _, t := range s.fold[most:] {
+		s.count -= t.Units
+	}
+	s.fold = s.fold[:most]
+	s.window = s.at(s.fold[most-1].Start)
+}
+
 // release decides the end of a hold whose work was not done.
 func (k rules) release(r Request) intent {
 	return func(v View) (verdict, error) {

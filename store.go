@@ -116,7 +116,7 @@ type Step struct {
 	Min, Max int64 // guard: the count lies between, both included
 	Add      int64 // added to the count; may be negative, the count then stays at least 0 by Min
 	Opens    bool  // the counter begins a new window: what it counted becomes history, and it starts again at Add
-	Carried  int64 // where From and To are two windows: what that may use beside its own units. Else a guard: this is what it may
+	Carried  int64 // where From and To are two windows: what that may use beside its own units. Else a guard, unless s.Corrects: this is what it may
 
 	// Fold takes back windows that a wrong clock opened or closed: their totals are added to the count and leave the history. Guard: they are as given.
 	Fold []Total
@@ -238,8 +238,13 @@ func (g GrantStep) holds(have Grant) bool {
 	return have.same(*g.Was) && g.Min <= have.Used && have.Used <= g.Max
 }
 
+// Corrects reports whether s only corrects totals of closed windows. It depends on no count then, nor on what was carried over.
+func (s Step) Corrects() bool {
+	return len(s.Past) > 0 && s.From.same(s.To) && s.Add == 0 && len(s.Fold) == 0
+}
+
 func (s Step) holds(c Counter) bool {
-	if !c.Window.same(s.From) || s.From.same(s.To) && c.Carried != s.Carried {
+	if !c.Window.same(s.From) || s.From.same(s.To) && !s.Corrects() && c.Carried != s.Carried {
 		return false
 	}
 	for _, f := range s.Fold {
@@ -317,7 +322,9 @@ func (s Step) apply(c Counter) Counter {
 		c.Past = AddTotal(c.Past, Total{Start: p.Start, Units: t.Units + p.Units})
 	}
 	c.Count += s.Add
-	c.Window, c.Carried = s.To, s.Carried
+	if c.Window = s.To; !s.From.same(s.To) {
+		c.Carried = s.Carried
+	}
 	return c
 }
 

@@ -105,6 +105,9 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 // counted reports whether the counts that c adds to read.
 func (o Options) counted(c headroom.Change, attrs map[string]types.AttributeValue) bool {
 	return !slices.ContainsFunc(c.Steps, func(step headroom.Step) bool {
+		if step.Corrects() {
+			return false
+		}
 		_, ok := integer(attrs[o.counter(c.Key.Meter, step.Limit).count])
 		return !ok
 	})
@@ -391,7 +394,7 @@ func (o Options) buildStep(e *expression, meter string, step headroom.Step, seen
 	}
 	if seen.uncounted[step.Limit] {
 		e.absent(count)
-	} else if !step.From.IsZero() && (!step.Opens || step.Min > 0 || step.Max < math.MaxInt64) {
+	} else if !step.From.IsZero() && (!step.Opens && !step.Corrects() || step.Min > 0 || step.Max < math.MaxInt64) {
 		e.require(count + " BETWEEN " + e.value(num(step.Min)) + " AND " + e.value(num(step.Max)))
 	}
 	o.buildCarried(e, step, names)
@@ -423,6 +426,7 @@ func (o Options) buildCarried(e *expression, step headroom.Step, names counterNa
 		e.set(carried, num(step.Carried))
 	case moves(step):
 		e.remove(carried)
+	case step.Corrects():
 	case step.Carried != 0:
 		e.equal(carried, num(step.Carried))
 	default:
@@ -432,9 +436,12 @@ func (o Options) buildCarried(e *expression, step headroom.Step, names counterNa
 
 // buildPast corrects totals of closed windows. One that lies in the ledger comes back into the item, which is looked at first.
 func (o Options) buildPast(e *expression, step headroom.Step, names counterNames, seen item) {
+	more := false
 	for _, p := range step.Past {
 		at := e.name(names.past, unix(p.Start))
-		e.absent(e.name(names.past, unknownPast+unix(p.Start)))
+		if names.window != "" { // others' windows are turned by nobody who keeps no totals
+			e.absent(e.name(names.past, unknownPast+unix(p.Start)))
+		}
 		corrected := e.name(names.past, versionPast+unix(p.Start))
 		if o.writes(seen) == formatOne {
 			e.set(e.name(names.past, oncePast+unix(p.Start)), &types.AttributeValueMemberBOOL{Value: true})
@@ -448,7 +455,10 @@ func (o Options) buildPast(e *expression, step headroom.Step, names counterNames
 			continue
 		}
 		e.absent(at)
-		e.equal(e.name(names.past, morePast), num(seen.past[step.Limit].moved))
+		if !more {
+			more = true
+			e.equal(e.name(names.past, morePast), num(seen.past[step.Limit].moved))
+		}
 		if o.writes(seen) != formatOne {
 			e.set(corrected, num(seen.movedPast[step.Limit][p.Start.Unix()]+1))
 		}

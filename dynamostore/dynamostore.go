@@ -119,8 +119,8 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 }
 
 // mostLimits is how many limits of one meter a write can count: DynamoDB takes expressions of 4 KB and of 300 operators
-// and functions. The largest write takes back windows that a wrong clock opened, or corrects windows that have closed.
-const mostLimits = 6
+// and functions. The largest write refunds what counts in two closed windows of each limit and drew on every grant.
+const mostLimits = 16
 
 // MostLimits is how many limits of one meter the plans of a catalog may have together. headroom.New asks for it.
 func (s *Store) MostLimits() int { return mostLimits }
