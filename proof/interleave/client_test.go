@@ -213,7 +213,7 @@ func (x *explorer) run(n *node) (cache string) {
 		a := w.next(toBegin, 0)
 		w.host = x.times[a.clock-1].Add(script.skew)
 		o := script.ops[n.op].run(context.Background(), caller{engine, on, sdk, func() time.Time { return w.host }})
-		if o.code == headroom.CodeOutcomeUnknown || o.code == headroom.CodeUnavailable {
+		if o.code == headroom.CodeOutcomeUnknown && !script.ops[n.op].noID() || o.code == headroom.CodeUnavailable {
 			continue // asked again under the same id, as the error says
 		}
 		o.op = n.op

@@ -109,8 +109,11 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		}
 		if live := is.live(l.Name, c, now.Unix()); grown > 0 && !recorded && live > l.Units+c.carried {
 			return fmt.Sprintf("rule 1: %d of %d are admitted in %s", live, l.Units+c.carried, c.key)
-		} else if w := was.counters[l.Name]; x.bySeed(c.count-w.count) && c.count > l.Units {
+		}
+		if w := was.counters[l.Name]; x.bySeed(c.count-w.count) && c.count > l.Units {
 			return fmt.Sprintf("rule 1: the seed admits %d of %d in %s", c.count, l.Units, c.key)
+		} else if more := c.count - w.count; (x.unnamed(more) || c.start > w.start && x.unnamed(c.count)) && !recorded && c.count > l.Units+c.carried {
+			return fmt.Sprintf("rule 1: without an id %d of %d are admitted in %s", c.count, l.Units+c.carried, c.key)
 		}
 	}
 	for id, g := range is.grants {
@@ -122,7 +125,7 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		if there && !same && w.expires > x.times[0].Unix() {
 			return "rule 11: grant " + id + " is granted twice"
 		}
-		if drawn := is.drawn(id, nil) - was.drawn(id, is); same && g.used-w.used != drawn {
+		if drawn := is.drawn(id, nil) - was.drawn(id, is); same && g.used-w.used != drawn && !x.unnamed(g.used-w.used-drawn) {
 			return fmt.Sprintf("rule 11: grant %s gives %d, records say %d", id, g.used-w.used, drawn)
 		}
 	}
@@ -200,7 +203,7 @@ func (x *explorer) balance(limit string, was, is *book) string {
 		recorded[start] += 0
 	}
 	for _, start := range slices.Sorted(maps.Keys(recorded)) {
-		if counted[start] != recorded[start] && !x.bySeed(counted[start]-recorded[start]) {
+		if more := counted[start] - recorded[start]; more != 0 && !x.bySeed(more) && !x.unnamed(more) {
 			return fmt.Sprintf("rules 3 to 5 and 8 to 10: the count and history of %s that begins %s change by %d, what is remembered of operations by %d",
 				limit, time.Unix(start, 0).UTC().Format(time.DateOnly), counted[start], recorded[start])
 		}
@@ -297,7 +300,7 @@ func (x *explorer) decided(client int, index uint8, out outcome, s state) string
 		return fmt.Sprintf("rule 1: %s is recorded past the limit, and the units were there all the time", o)
 	}
 	known, forgotten := x.charged(o, s.clock)
-	if forgotten {
+	if forgotten || o.noID() {
 		return ""
 	}
 	if known && out.allowed && !out.replay {
@@ -322,7 +325,7 @@ func (x *explorer) ended(s state) string {
 	for c := range x.clients {
 		for _, out := range x.lists[x.nodes[s.node[c]].outcomes] {
 			o := x.clients[c].ops[out.op]
-			if o.verb == "plan" || o.verb == "seed" || o.verb == "look" || o.verb == "sweep" || out.code != "" {
+			if o.verb == "plan" || o.verb == "seed" || o.verb == "look" || o.verb == "sweep" || o.noID() || out.code != "" {
 				continue
 			}
 			id := identity{o.who(), o.id, o.verb}

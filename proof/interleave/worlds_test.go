@@ -328,7 +328,7 @@ func worlds() []*world {
 			clients: []script{does(grants("a", 1, time.Hour).or(headroom.CodeTooMany)), does(grants("b", 1, time.Hour).or(headroom.CodeTooMany)), does(deduct("c", 115))},
 		},
 	}
-	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds())
+	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds(), unrememberedWorlds())
 	for _, w := range all {
 		w.large = w.totals || slices.Contains([]string{"organisation and user", "organisation and user, one id", "a hold on a grant", "two who move ids", "as many holds as there can be", "as many grants as there can be"}, w.name)
 	}
