@@ -128,7 +128,7 @@ func TestNobodyMayMoreThanTheDocumentSays(t *testing.T) {
 		"ConsumerRole": onTables("states:StartExecution "+ourMachine, "sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn", "sqs:GetQueueUrl Queue.Arn", "sqs:SendMessage Queue.Arn",
 			"states:DescribeExecution "+executions),
 		"CallbackRole":  onTables(asked...),
-		"ReconcileRole": onTables(append(asked, "dynamodb:Query Jobs/index/open")...),
+		"ReconcileRole": onTables(append(asked, "dynamodb:Query Jobs/index/open", "dynamodb:DeleteItem Ledger.Arn")...),
 		"WorkRole":      {"logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn"},
 		"MachineRole":   {"lambda:InvokeFunction Callback.Arn", "lambda:InvokeFunction Work.Arn"},
 	}

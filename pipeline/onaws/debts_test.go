@@ -1,0 +1,122 @@
+package onaws_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/internal/enginetest"
+	"github.com/lumcast/headroom/pipeline"
+	"github.com/lumcast/headroom/pipeline/onaws"
+)
+
+// indebted is a stack in which users owe to organisations, of which one item is damaged, and in which a
+// finished job waits for its charge.
+func indebted(t *testing.T) (*onaws.Stack, *network) {
+	t.Helper()
+	n := &network{}
+	sdk := n.sdk()
+	sdk.BaseEndpoint = aws.String(enginetest.Start(t, "dynoxide"))
+	table := open(t, "dynoxide").Table
+	stack, err := onaws.New(sdk, onaws.Settings{
+		Users: table + "-users", Jobs: table, StateMachine: machine, Options: pipeline.Options{Logger: slog.New(slog.DiscardHandler)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stack.Store.CreateTables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().UTC().Truncate(time.Second)
+	for user, organisation := range map[string]string{"ann": "acme", "ben": "broken", "cid": "acme", "dan": "globex"} {
+		key := headroom.Key{Subject: user, Meter: "slots"}
+		debt := headroom.Debt{To: organisation, Cost: 7, Since: at}
+		c := headroom.Change{Key: key, PlanOrNone: true, Debts: []headroom.DebtStep{{ID: "work of " + user, Is: &debt}}}
+		if _, done, err := stack.Store.Commit(t.Context(), c); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	users := *stack.Jobs
+	users.Table = stack.Settings.Users
+	put(t, &users, map[string]types.AttributeValue{
+		"userId": &types.AttributeValueMemberS{Value: "broken"}, "quotaWeek": &types.AttributeValueMemberN{Value: "7"}, // a number
+	})
+	j := pipeline.Job{
+		ID: "job", UserID: "eve", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 1, Class: "standard", Seconds: 60, Cost: 1,
+		Operation: "job", RequestedAt: at.Add(-3 * time.Hour), FinishedAt: at.Add(-3 * time.Hour), UpdatedAt: at.Add(-3 * time.Hour),
+	}
+	if done, err := stack.Jobs.Swap(t.Context(), pipeline.Job{}, j); err != nil || !done {
+		t.Fatal(done, err)
+	}
+	return stack, n
+}
+
+// used is what a subject has used.
+func used(t *testing.T, stack *onaws.Stack, subject string) int64 {
+	t.Helper()
+	u, err := stack.Engine.Usage(t.Context(), headroom.UsageRequest{Subject: subject, Meter: "slots"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Limits[0].Used
+}
+
+// TestReconcileFinishesDebts: the scheduled function charges what users owe to organisations. One debt that
+// cannot be finished stops neither the others nor the jobs, and the run says so.
+func TestReconcileFinishesDebts(t *testing.T) {
+	stack, _ := indebted(t)
+	r, err := stack.Reconcile(t.Context(), nil)
+	if r.Debts != (headroom.Finished{Settled: 3, Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
+		t.Errorf("%+v, %v", r.Debts, err)
+	}
+	for subject, want := range map[string]int64{"acme": 14, "globex": 7, "eve": 1} {
+		if n := used(t, stack, subject); n != want {
+			t.Errorf("%s has used %d, want %d", subject, n, want)
+		}
+	}
+	if r, err := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
+		t.Errorf("again: %+v, %v", r.Debts, err)
+	}
+}
+
+// TestDebtsLeaveTheJobsHalfOfTheTime: organisations that do not answer take half of the function's time at
+// most, and the jobs are reconciled in the rest. What is not done is left to the next run.
+func TestDebtsLeaveTheJobsHalfOfTheTime(t *testing.T) {
+	stack, n := indebted(t)
+	n.answer = func(q *request) (*http.Response, error) {
+		key, _ := q.in["Key"].(map[string]any)
+		id, _ := key["userId"].(map[string]any)
+		switch id["S"] {
+		case "acme", "broken", "globex":
+			<-q.ctx.Done()
+			return nil, q.ctx.Err()
+		}
+		return q.send()
+	}
+	const long = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	r, err := stack.Reconcile(ctx, nil)
+	if err != nil && errors.Is(err, headroom.ErrFormat) || r.Debts.Settled != 0 || !r.Debts.More {
+		t.Errorf("%+v, %v", r.Debts, err)
+	}
+	if ctx.Err() != nil {
+		t.Error("it took all of the time")
+	}
+	n.mu.Lock()
+	n.answer = nil
+	n.mu.Unlock()
+	if n := used(t, stack, "eve"); n != 1 {
+		t.Errorf("the job is charged %d, want 1", n)
+	}
+	if r, _ := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Settled: 3, Left: 1}) {
+		t.Errorf("the next run: %+v", r.Debts)
+	}
+}
