@@ -195,9 +195,9 @@ type file struct {
 
 func (f *file) Write(p []byte) (int, error) {
 	if f.disk.failure() == nil {
+		f.sum.write(p) // first: a file system may leave anything in p
 		_, err := f.File.Write(p)
 		f.disk.fail("write "+f.name, err)
-		f.sum.write(p)
 	}
 	return len(p), nil
 }
