@@ -1,10 +1,8 @@
 package onaws_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -19,10 +17,9 @@ import (
 
 // indebted is a stack in which users owe to organisations, of which one item is damaged, and in which a
 // finished job waits for its charge.
-func indebted(t *testing.T) (*onaws.Stack, *network) {
+func indebted(t *testing.T) *onaws.Stack {
 	t.Helper()
-	n := &network{}
-	sdk := n.sdk()
+	sdk := (&network{}).sdk()
 	sdk.BaseEndpoint = aws.String(enginetest.Start(t, "dynoxide"))
 	table := open(t, "dynoxide").Table
 	stack, err := onaws.New(sdk, onaws.Settings{
@@ -55,7 +52,7 @@ func indebted(t *testing.T) (*onaws.Stack, *network) {
 	if done, err := stack.Jobs.Swap(t.Context(), pipeline.Job{}, j); err != nil || !done {
 		t.Fatal(done, err)
 	}
-	return stack, n
+	return stack
 }
 
 // used is what a subject has used.
@@ -71,7 +68,7 @@ func used(t *testing.T, stack *onaws.Stack, subject string) int64 {
 // TestReconcileFinishesDebts: the scheduled function charges what users owe to organisations. One debt that
 // cannot be finished stops neither the others nor the jobs, and the run says so.
 func TestReconcileFinishesDebts(t *testing.T) {
-	stack, _ := indebted(t)
+	stack := indebted(t)
 	r, err := stack.Reconcile(t.Context(), nil)
 	if r.Debts != (headroom.Finished{Settled: 3, Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
 		t.Errorf("%+v, %v", r.Debts, err)
@@ -83,40 +80,5 @@ func TestReconcileFinishesDebts(t *testing.T) {
 	}
 	if r, err := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
 		t.Errorf("again: %+v, %v", r.Debts, err)
-	}
-}
-
-// TestDebtsLeaveTheJobsHalfOfTheTime: organisations that do not answer take half of the function's time at
-// most, and the jobs are reconciled in the rest. What is not done is left to the next run.
-func TestDebtsLeaveTheJobsHalfOfTheTime(t *testing.T) {
-	stack, n := indebted(t)
-	n.answer = func(q *request) (*http.Response, error) {
-		key, _ := q.in["Key"].(map[string]any)
-		id, _ := key["userId"].(map[string]any)
-		switch id["S"] {
-		case "acme", "broken", "globex":
-			<-q.ctx.Done()
-			return nil, q.ctx.Err()
-		}
-		return q.send()
-	}
-	const long = 2 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), long)
-	defer cancel()
-	r, err := stack.Reconcile(ctx, nil)
-	if err != nil && errors.Is(err, headroom.ErrFormat) || r.Debts.Settled != 0 || !r.Debts.More {
-		t.Errorf("%+v, %v", r.Debts, err)
-	}
-	if ctx.Err() != nil {
-		t.Error("it took all of the time")
-	}
-	n.mu.Lock()
-	n.answer = nil
-	n.mu.Unlock()
-	if n := used(t, stack, "eve"); n != 1 {
-		t.Errorf("the job is charged %d, want 1", n)
-	}
-	if r, _ := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Settled: 3, Left: 1}) {
-		t.Errorf("the next run: %+v", r.Debts)
 	}
 }
