@@ -220,3 +220,21 @@ func TestAFailureOfALaterPageEndsTheReading(t *testing.T) {
 		}
 	}
 }
+
+// TestAReadingGoesOnWhereItStopped: what stands before the place is not read, and so not paid, again.
+func TestAReadingGoesOnWhereItStopped(t *testing.T) {
+	jobs, n := through(t)
+	for _, c := range []struct {
+		after pipeline.Opened
+		from  string
+	}{{pipeline.Opened{}, "0"}, {pipeline.Opened{Since: noon, ID: "a"}, "2026-06-01T12:00:00.000Z"}} {
+		before := len(n.of("Query"))
+		told(t, jobs, c.after, noon.Add(time.Hour), 1)
+		for _, q := range n.of("Query")[before:] {
+			values := q.in["ExpressionAttributeValues"].(map[string]any)
+			if from, to := values[":from"].(map[string]any)["S"], values[":to"].(map[string]any)["S"]; from != c.from || to != "2026-06-01T13:00:00.000Z" {
+				t.Errorf("after %v: from %v to %v", c.after, from, to)
+			}
+		}
+	}
+}
