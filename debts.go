@@ -105,10 +105,10 @@ func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]D
 	return v, n, errors.Join(append(failures, err)...)
 }
 
-// settleDebt charges the organisation that is owed. What the organisation remembers under the id
-// counts as paid, whatever it is: an id stands for one piece of work.
+// settleDebt charges the organisation that is owed. What the organisation remembers under its id of the
+// operation counts as paid, whatever it is: an id stands for one piece of work.
 func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) error {
-	at := Request{Subject: d.To, Meter: key.Meter, Operation: id, Cost: d.Cost, Began: d.Since, Over: OverRecord, AnyPlan: true}
+	at := Request{Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since, Over: OverRecord, AnyPlan: true}
 	if d.Given {
 		at.Now = d.Since
 	}

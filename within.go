@@ -2,10 +2,14 @@ package headroom
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // withinHold is how long the organisation's units stay reserved while the user is asked. If the caller dies in between, they come back after it.
@@ -18,13 +22,34 @@ const apartTime = 5 * time.Second
 // Joint is the decision on a request that two subjects pay for.
 type Joint struct {
 	Allowed            bool     // by both
+	Operation          string   // the id of the charge at the organisation, as OperationWithin gives it. Of what a release that knew none charged, the request's own. Empty unless Allowed
 	Organisation, User Decision // User is empty if the organisation refuses. If the user refuses, Organisation says that what it held came back
 }
 
 // errSettled says that another delivery of the request was charged while this one was refused.
 var errSettled = errors.New("another delivery was charged")
 
-// DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation, all under r.Operation.
+// OperationWithin is the id at an organisation of what its user subject charges under operation: users
+// choose their ids without asking one another. It begins with both names for whoever reads it, cut
+// where they are long. What keeps them apart are 96 bits of SHA-256 over the two, at its end.
+func OperationWithin(subject, operation string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", subject, operation))
+	return cutTo(operation, 100) + "@" + cutTo(subject, 40) + "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// cutTo is what of s fits into n bytes, in whole characters.
+func cutTo(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation.
+// The organisation's id of it is OperationWithin, so that two users of one organisation may use one id.
 // r.Plan and r.Over are the subject's. A request that either refuses may be asked again under the same id. The same id under another organisation, or as a plain deduction, is a conflict.
 //
 // Where the subject's step fails, the organisation's hold is given back at once, even if ctx is done. Where its outcome is unknown it is repeated once, and the answer tells.
@@ -45,6 +70,9 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if organisation == r.Subject {
 		return Joint{}, invalid("subject %q cannot be its own organisation", organisation)
 	}
+	if err := e.checkPlan(ctx, r); err != nil {
+		return Joint{}, err
+	}
 	j, err := e.deductWithin(ctx, at, r)
 	if errors.Is(err, errSettled) {
 		j, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
@@ -55,10 +83,25 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	return j, err
 }
 
+// checkPlan reports a plan that is not in the catalog before anything is held for it, where it is the
+// one that counts: where the subject has none stored.
+func (e *Engine) checkPlan(ctx context.Context, r Request) error {
+	if _, err := e.rules.catalog.resolve("", r.Plan); err == nil || r.AnyPlan {
+		return nil
+	}
+	v, err := e.store.Load(ctx, query(r))
+	if err != nil || v.State.Plan != "" {
+		return err // the charge finds out whether the stored one is known
+	}
+	_, err = e.rules.catalog.resolve("", r.Plan)
+	e.finishSeen(ctx, query(r), v)
+	return err
+}
+
 // deductWithin charges r, and at to the organisation.
 func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
 	var j Joint
-	held, err := e.holdWithin(ctx, at, r, &j)
+	at, held, err := e.holdWithin(ctx, at, r, &j)
 	if err != nil {
 		return Joint{}, err
 	}
@@ -90,12 +133,42 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 		}
 		return j, nil
 	}
+	if id := paidUnder(r, user); id != at.Operation {
+		// The hold was made on a wrong guess of how the user's charge is stored.
+		if _, err := e.abandonApart(ctx, at, held); err != nil && !errors.Is(err, errSettled) {
+			return Joint{}, err
+		}
+		at.Operation = id
+		if held, err = e.store.Load(ctx, query(at)); err != nil {
+			return Joint{}, err
+		}
+	}
 	return e.settleWithin(ctx, at, r, held, user, j)
 }
 
-// holdWithin holds at the organisation, and returns what is stored of it then.
-func (e *Engine) holdWithin(ctx context.Context, at, r Request, j *Joint) (held View, err error) {
-	j.Organisation, held, err = e.attempt(ctx, start{}, query(at), e.rules.holdAgain(at, withinHold))
+// paidUnder is the organisation's id of r, which user shows charged. What is stored of the user says
+// it, once and for all: one that names no organisation was charged by, or for, programs that settle it
+// under the plain id.
+func paidUnder(r Request, user View) string {
+	if user.Records[r.Operation].Within == "" {
+		return r.Operation
+	}
+	return OperationWithin(r.Subject, r.Operation)
+}
+
+// holdWithin holds at the organisation. It returns at with the id under which it did, and what is stored of the organisation then.
+func (e *Engine) holdWithin(ctx context.Context, at, r Request, j *Joint) (_ Request, held View, err error) {
+	at.Operation = OperationWithin(r.Subject, r.Operation)
+	seen, err := e.store.Load(ctx, query(at))
+	if err == nil && seen.Older {
+		// Most likely the user is stored for such programs too.
+		at.Operation = r.Operation
+		seen, err = e.store.Load(ctx, query(at))
+	}
+	if err != nil {
+		return at, seen, err
+	}
+	j.Organisation, held, err = e.attempt(ctx, start{seen: &seen}, query(at), e.rules.holdAgain(at, withinHold))
 	e.finishSeen(ctx, query(at), held)
 	if errors.Is(err, ErrOutcomeUnknown) {
 		// It may hold, and nobody will charge for it now, unless an earlier delivery has.
@@ -106,26 +179,51 @@ func (e *Engine) holdWithin(ctx context.Context, at, r Request, j *Joint) (held 
 			_, _, _ = e.attempt(apart, start{}, query(at), e.rules.abandon(at))
 		}
 	}
-	return held, err
+	return at, held, err
 }
 
 // chargeWithin charges the user, and returns what is stored of it then. held is what is stored of the organisation, and by its time the debt is dated: the store's own.
 // An error other than ErrOutcomeUnknown says that this call charged nothing.
 func (e *Engine) chargeWithin(ctx context.Context, at, r Request, held View, j *Joint) (user View, err error) {
 	owed := Debt{To: at.Subject, Cost: r.Cost, Since: held.Now.UTC().Truncate(time.Second), Given: !r.Now.IsZero()}
-	charge := e.rules.deductWithin(r, owed, held.Records[r.Operation].Kind == KindSettled)
-	j.User, user, err = e.makingRoom(ctx, r, charge)
-	if !errors.Is(err, ErrOutcomeUnknown) {
+	if j.User, user, err = e.chargeUser(ctx, r, owed); !errors.Is(err, ErrOutcomeUnknown) {
 		return user, err
 	}
 	apart, cancel := apartFrom(ctx)
 	defer cancel()
-	d, v, again := e.makingRoom(apart, r, charge)
+	d, v, again := e.chargeUser(apart, r, owed)
 	if again != nil && !answers(again) {
 		return user, err // still unknown
 	}
 	j.User = d
 	return v, again
+}
+
+// chargeUser charges the user. A charge that names no organisation is a repeat too where the one that
+// is owed is the witness that both paid: the release before named none.
+func (e *Engine) chargeUser(ctx context.Context, r Request, owed Debt) (Decision, View, error) {
+	d, v, err := e.makingRoom(ctx, r, e.rules.deductWithin(r, owed, false))
+	if have := v.Records[r.Operation]; !errors.Is(err, ErrConflict) || have.Kind != KindDeduct || have.Within != "" || have.Cost != r.Cost {
+		return d, v, err
+	}
+	plain := r
+	plain.Subject = owed.To
+	at, failed := e.store.Load(ctx, query(plain))
+	if failed != nil {
+		return Decision{}, v, failed
+	}
+	if !at.Records[r.Operation].witness(r.Cost) {
+		return d, v, err
+	}
+	return e.attempt(ctx, start{seen: &v}, query(r), e.rules.deductWithin(r, owed, true))
+}
+
+// witness reports whether the record, which an organisation has under the plain id of an operation, is
+// of what the release before held there: settled, or left when the caller died.
+func (r Record) witness(cost int64) bool {
+	estimate, held := r.estimate()
+	givenBack := r.Kind == KindReleased && r.Expires.IsZero()
+	return held && !givenBack && estimate == cost
 }
 
 // makingRoom charges the user. Where there is no room for one more debt, it finishes those that are there, for whoever made them.
@@ -150,7 +248,7 @@ func (e *Engine) settleWithin(ctx context.Context, at, r Request, held, user Vie
 	if j.Organisation, _, err = e.attempt(ctx, start{seen: &held}, query(at), e.rules.settleAlways(at)); err != nil {
 		return Joint{}, err
 	}
-	j.Allowed = true
+	j.Allowed, j.Operation = true, at.Operation
 	// If the debt stays it is paid, and the next look finds that.
 	after := user
 	if own, owed := user.State.Debts[r.Operation]; owed {
@@ -184,12 +282,12 @@ func apartFrom(ctx context.Context) (context.Context, context.CancelFunc) {
 // answers reports whether an error says what became of the operation: a repeat would say it again.
 func answers(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) }
 
-// deductWithin decides the user's part of a deduction. settled says that the organisation was charged already.
-func (k rules) deductWithin(r Request, owed Debt, settled bool) intent {
+// deductWithin decides the user's part of a deduction. witness says that the organisation knows of a charge that does not name it.
+func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.Operation]; ok {
-			// Programs that do not know Within left it out. The settled organisation is a witness.
-			unsaid := have.Within == "" && (v.Older || settled)
+			// Programs that do not know Within left it out.
+			unsaid := have.Within == "" && (v.Older || witness)
 			if have.Kind == KindDeduct && have.Within != owed.To && !unsaid {
 				return verdict{}, otherPayer(r, have, owed.To)
 			}

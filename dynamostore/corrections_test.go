@@ -51,8 +51,8 @@ func TestAMovedChargeIsRefundedInParts(t *testing.T) {
 func TestADelayedCopyDoesNotUndoASettlement(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		other := newRig(t, engine)
-		other.holds("org", "aaa", 30, time.Hour)
-		other.releases("org", "aaa")
+		other.holds("org", headroom.OperationWithin("u", "aaa"), 30, time.Hour)
+		other.releases("org", headroom.OperationWithin("u", "aaa"))
 		joint := func() headroom.Joint {
 			j, err := other.engine.DeductWithin(t.Context(), "org", request("u", "aaa", 30))
 			if err != nil || !j.Allowed {

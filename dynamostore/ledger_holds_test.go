@@ -111,10 +111,10 @@ func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
 				t.Errorf("within: %+v, %v", j, err)
 			}
 		}
-		if d, err := r.engine.Hold(t.Context(), request("u", "begun", 20), time.Hour); err != nil || !d.Allowed {
+		if d, err := r.engine.Hold(t.Context(), request("u", headroom.OperationWithin("user", "begun"), 20), time.Hour); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		if d, err := r.engine.Release(t.Context(), request("u", "begun", 20)); err != nil {
+		if d, err := r.engine.Release(t.Context(), request("u", headroom.OperationWithin("user", "begun"), 20)); err != nil {
 			t.Fatal(d, err)
 		}
 		other, late := r.another(), false

@@ -263,27 +263,27 @@ func debtsAndPreflight(t *testing.T, h Harness) {
 func debtsPaid(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, c := range map[string]struct {
-		meets func(org account)
+		meets func(p pair, org account)
 		used  int64
 	}{
-		"settled by hand":                 {func(org account) { org.does(settle, "a", 50, admitted, 50, 0) }, 50},
-		"settled by hand, at other units": {func(org account) { org.does(settle, "a", 40, admitted, 40, 0) }, 40},
-		"released by hand":                {func(org account) { org.does(release, "a", 50, released, 0, 0) }, 50},
-		"deducted under the same id": {func(org account) {
+		"settled by hand":                 {func(p pair, org account) { org.does(settle, p.its("a"), 50, admitted, 50, 0) }, 50},
+		"settled by hand, at other units": {func(p pair, org account) { org.does(settle, p.its("a"), 40, admitted, 40, 0) }, 40},
+		"released by hand":                {func(p pair, org account) { org.does(release, p.its("a"), 50, released, 0, 0) }, 50},
+		"deducted under the same id": {func(p pair, org account) {
 			org.w.set(base.Add(20 * time.Minute))
 			org.does(hold, "sweeps", 1, admitted, 0, 1)
 			org.does(release, "sweeps", 1, released, 0, 0)
 		}, 50},
-		"refunded": {func(org account) {
-			org.does(settle, "a", 50, admitted, 50, 0)
-			org.refund("a", "r", 50, 50, 0)
+		"refunded": {func(p pair, org account) {
+			org.does(settle, p.its("a"), 50, admitted, 50, 0)
+			org.refund(p.its("a"), "r", 50, 50, 0)
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.back(base)
 			p := w.newPair(150)
 			p.leave("a", 50)
-			c.meets(p.org.lasts(time.Minute))
+			c.meets(p, p.org.lasts(time.Minute))
 			p.account.limits()
 			p.settled(c.used, 50)
 		})
@@ -440,7 +440,7 @@ func debtsTooOld(t *testing.T, h Harness) {
 	w.back(base)
 	p = w.newPair(150)
 	p.leave("a", 50)
-	p.org.does(release, "a", 50, released, 0, 0)
+	p.org.does(release, p.its("a"), 50, released, 0, 0)
 	for i := range 3 {
 		w.set(base.Add(time.Duration(i+1) * horizon))
 		p.org.does(deduct, fmt.Sprint("later ", i), 0, admitted, 0, 0)

@@ -241,6 +241,10 @@ func (p *play) within() {
 	if w := p.oracle.book(of).ids[r.Operation]; w != nil && p.mayBeGone(w) {
 		r.Operation = fmt.Sprint("instead ", p.step)
 	}
+	its := headroom.Request{Meter: r.Meter, Operation: headroom.OperationWithin(r.Subject, r.Operation)}
+	if p.avoid(p.oracle.book(headroom.Key{Subject: organisation, Meter: r.Meter}), p.at(r.Now), &its); strings.HasPrefix(its.Operation, "instead") {
+		r.Operation = its.Operation
+	}
 	if strings.HasPrefix(r.Operation, "instead") {
 		r.Operation += " of both"
 	}

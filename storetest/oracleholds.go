@@ -220,7 +220,7 @@ func (c *call) grant(units int64, expires time.Time) answer {
 // within charges an organisation too.
 func (o *oracle) within(organisation string, r headroom.Request, guess, now time.Time) (org, user answer, allowed bool) {
 	at := r
-	at.Subject, at.Plan = organisation, ""
+	at.Subject, at.Plan, at.Operation = organisation, "", headroom.OperationWithin(r.Subject, r.Operation)
 	c := o.call(at, now)
 	switch w := c.known(); {
 	case w != nil && w.cost == r.Cost && (w.kind == headroom.KindReleased || w.lapsed(now)):
@@ -235,9 +235,14 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	if w := u.known(); !org.Allowed && (w == nil || w.kind != headroom.KindDeduct) {
 		return org, answer{}, false
 	}
-	charged := c.known()
-	if w := u.known(); w != nil && w.kind == headroom.KindDeduct && w.within != organisation &&
-		!(w.within == "" && charged != nil && charged.kind == headroom.KindSettled) {
+	// A charge that names nobody is one of the release before, if the organisation has its id as that left it.
+	plain := at
+	plain.Operation = r.Operation
+	before := o.call(plain, now)
+	w := before.known()
+	witness := w != nil && (w.kind == headroom.KindSettled && w.estimate == r.Cost || w.kind == headroom.KindHold && w.cost == r.Cost)
+	unsaid := u.known() != nil && u.known().within == ""
+	if w := u.known(); w != nil && w.kind == headroom.KindDeduct && w.within != organisation && !(unsaid && w.cost == r.Cost && witness) {
 		user = failed(headroom.CodeConflict)
 	} else {
 		user = u.ask(guess, organisation)
@@ -252,7 +257,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		case w != nil && w.kind == headroom.KindHold && !w.lapsed(now) && !stays:
 			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
 				w.kind = headroom.KindReleased
-				delete(c.book.ids, r.Operation)
+				delete(c.book.ids, at.Operation)
 			})
 		}
 		all, _ := c.stands(c.book, c.plan, c.key.Meter, now, false)
@@ -261,6 +266,15 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 			return user, answer{}, false
 		}
 		return org, user, false
+	}
+	if unsaid {
+		if w := c.known(); w != nil && w.kind == headroom.KindHold && !w.lapsed(now) {
+			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
+				w.kind = headroom.KindReleased
+				delete(c.book.ids, at.Operation)
+			})
+		}
+		c = before
 	}
 	c.r.Over, c.r.SkipClosed = headroom.OverRecord, false
 	if c.known() == nil {

@@ -51,7 +51,7 @@ type rule struct {
 
 // Run tests the rules one after another, each as a subtest of its own that is named after the rule, or after the case of the list of known faults that it holds.
 func Run(t *testing.T, h Harness) {
-	for _, rules := range [][]rule{admission, once, horizons, windows, plans, names, failures, logs, contract, holds, holdsOverTurn, refunds, grants, limits, carrying, notices, within, payers, debts, interrupted, forgets} {
+	for _, rules := range [][]rule{admission, once, horizons, windows, plans, names, failures, logs, contract, holds, holdsOverTurn, refunds, grants, limits, carrying, notices, within, withinIDs, payers, debts, interrupted, forgets} {
 		for _, r := range rules {
 			t.Run(r.name, func(t *testing.T) { r.test(t, h) })
 		}

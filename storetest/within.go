@@ -48,6 +48,9 @@ func (p pair) tapped() (*tap, pair) {
 	return s, p
 }
 
+// its is the organisation's id of an operation of the user.
+func (p pair) its(id string) string { return headroom.OperationWithin(p.subject, id) }
+
 func (p pair) ask(id string, cost int64, mods ...mod) (headroom.Joint, error) {
 	return p.engine.DeductWithin(p.w.Context(), p.org.subject, p.request(id, cost, mods...))
 }
@@ -103,11 +106,11 @@ func bothCharged(t *testing.T, h Harness) {
 	p.pays("nothing", 0, 100, 100)
 	p.uses(100, 100)
 	// Each is a charge like any other.
-	p.org.refund("a", "r", 10, 10, 90)
+	p.org.refund(p.its("a"), "r", 10, 10, 90)
 	p.account.refund("a", "r", 10, 10, 90)
 	p.pays("a", 60, 90, 90)
 	p.fail("a", 60, headroom.ErrConflict)
-	p.org.repeats(settle, "a", 60, admitted, 90, 0)
+	p.org.repeats(settle, p.its("a"), 60, admitted, 90, 0)
 }
 
 func organisationRefuses(t *testing.T, h Harness) {
@@ -176,13 +179,13 @@ func withinConflicts(t *testing.T, h Harness) {
 		p.uses(60, 60)
 	}
 	conflicts("a", 50)
-	p.org.does(hold, "held", 20, admitted, 60, 20)
-	p.org.does(release, "held", 20, released, 60, 0)
+	p.org.does(hold, p.its("held"), 20, admitted, 60, 20)
+	p.org.does(release, p.its("held"), 20, released, 60, 0)
 	conflicts("held", 10)
 	p.account.does(hold, "of the user", 10, admitted, 60, 10)
 	p.account.does(settle, "of the user", 0, admitted, 60, 0)
 	conflicts("of the user", 10)
-	p.org.does(deduct, "of the organisation", 0, admitted, 60, 0)
+	p.org.does(deduct, p.its("of the organisation"), 0, admitted, 60, 0)
 	conflicts("of the organisation", 0)
 }
 

@@ -1,6 +1,8 @@
 package interleave
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strconv"
@@ -140,7 +142,7 @@ func readItem(item map[string]types.AttributeValue) *book {
 		b.add(id, str(v), false)
 	}
 	for id, v := range child(item["quotaHolds"]) {
-		b.add(id, str(v), false)
+		b.add(stored(id), str(v), false)
 	}
 	for id, v := range child(item["quotaDebts"]) {
 		b.debts[id] = must(headroom.ParseDebt(str(v)))
@@ -151,6 +153,18 @@ func readItem(item map[string]types.AttributeValue) *book {
 	}
 	return b
 }
+
+// stored is the name under which the store remembers an id: a long one by its hash.
+func stored(id string) string {
+	if len(id) <= 16 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// its is the name under which an organisation remembers what a user charges within it.
+func its(user, id string) string { return stored(headroom.OperationWithin(user, id)) }
 
 func (b *book) add(id, text string, oldest bool) {
 	charge, _, _ := strings.Cut(text, " ~") // what follows is the version

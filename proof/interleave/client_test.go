@@ -385,7 +385,7 @@ func (o op) guesses() bool { return o.verb == "deduct" || o.verb == "seed" }
 
 // leaves is a deduction within an organisation whose caller dies before the organisation is settled, and which nobody repeats.
 func (c caller) leaves(ctx context.Context, organisation string, r headroom.Request) error {
-	d := &dying{organisation: organisation, operation: r.Operation}
+	d := &dying{organisation: organisation, operation: headroom.OperationWithin(r.Subject, r.Operation)}
 	_, err := c.on(func(s headroom.Store) headroom.Store { d.Store = s; return d }).DeductWithin(ctx, organisation, r)
 	switch {
 	case d.dead:

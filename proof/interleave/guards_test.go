@@ -17,6 +17,7 @@ import (
 var (
 	keyed  = regexp.MustCompile(`(quota(?:Ops|OpsBefore|Holds|Grants|Debts|Past(?::[a-z]+)?)\.[?!~]?)(?:[^ ,()?!~]|[?!~] )[^ ,()]*`)
 	limit  = regexp.MustCompile(`(quota[A-Z][a-z]+):[a-z]+`)
+	hashed = regexp.MustCompile(`^(quotaOps|quotaOpsBefore)\.~\*`)
 	values = regexp.MustCompile(`(=|<=|>=|BETWEEN) [^()]*`)
 )
 
@@ -29,7 +30,8 @@ func guard(u update, term string) string {
 		if part := strings.LastIndexByte(path, '.'); strings.HasPrefix(path, "quotaGrants.") && part > len("quotaGrants") {
 			return "quotaGrants.*" + path[part:]
 		}
-		return keyed.ReplaceAllString(path, "$1*")
+		// A long id stands by its hash.
+		return hashed.ReplaceAllString(keyed.ReplaceAllString(path, "$1*"), "$1*")
 	})
 	term = values.ReplaceAllString(limit.ReplaceAllString(term, "$1"), "$1")
 	kind := u.kind()

@@ -17,11 +17,11 @@ func (x *explorer) lacks(o op, tables int32, clock uint8) bool {
 	}
 	all, now := x.read(tables), x.times[clock]
 	short := func(subject string, cost int64) bool { return cost > x.room(all.of(subject), now) }
-	held := func(subject string) (r record, known, live bool) {
-		r, known = all.of(subject).records[o.id]
+	held := func(subject, id string) (r record, known, live bool) {
+		r, known = all.of(subject).records[id]
 		return r, known, known && r.Kind == headroom.KindHold && !r.dead(now.Unix())
 	}
-	r, known, live := held(o.who())
+	r, known, live := held(o.who(), o.id)
 	switch o.verb {
 	case "deduct", "hold":
 		return !known && short(o.who(), o.cost)
@@ -31,7 +31,7 @@ func (x *explorer) lacks(o op, tables int32, clock uint8) bool {
 		}
 		return (!known || r.Kind != headroom.KindSettled) && short(o.who(), o.cost)
 	case "within", "left":
-		at, atKnown, atLive := held(o.within)
+		at, atKnown, atLive := held(o.within, its(o.who(), o.id))
 		return !known && short(o.who(), o.cost) || !atLive && !(atKnown && at.Kind == headroom.KindSettled) && short(o.within, o.cost)
 	}
 	return false
@@ -66,7 +66,7 @@ func (b books) owes(subject string) string {
 		if r.Within == "" {
 			continue
 		}
-		at := b.of(r.Within).records[id]
+		at := b.of(r.Within).records[its(subject, id)]
 		d, owed := of.debts[id]
 		switch {
 		case owed && (d.To != r.Within || d.Cost != r.Cost):

@@ -1,6 +1,7 @@
 package interleave
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -38,6 +39,14 @@ func debtWorlds() []*world {
 			name: "a debt, and a repeat beside a look", times: still, faults: 1, kinds: mayLose | mayCrash, large: true, invariants: invariants{more: nothingOwed("u")},
 			before:  []past{{sunday, left("u", "a", 60)}},
 			clients: []script{does(within("u", "a", 60)), does(look)},
+		},
+		{
+			name: "two users who owe for one id, a look and a sweep", times: still, faults: 1, kinds: mayLose | mayCrash, large: true, whole: true,
+			invariants: invariants{more: func(x *explorer, s state) string {
+				return cmp.Or(nothingOwed("u")(x, s), nothingOwed("v")(x, s))
+			}},
+			before:  []past{{sunday, left("u", "a", 30)}, {sunday, left("v", "a", 30)}},
+			clients: []script{does(look), does(sweep)},
 		},
 		{
 			name: "a debt after the hold has ended, and two who finish it", times: []time.Time{sunday.Add(6 * time.Minute), monday.Add(6 * time.Minute)}, faults: 1, kinds: mayLose,

@@ -258,6 +258,10 @@ func worlds() []*world {
 			clients: []script{does(within("u", "a", 60)), does(within("v", "b", 60)), does(within("u", "c", 40))},
 		},
 		{
+			name: "organisation and two users of one id", times: still, faults: 1, kinds: mayLose, two: true, invariants: invariants{more: both},
+			clients: []script{does(within("u", "a", 60)), does(within("v", "a", 60)), does(within("u", "a", 60))},
+		},
+		{
 			name: "organisation and user, one id", times: still, faults: 2, kinds: mayCrash, two: true, invariants: invariants{more: both},
 			before:  []past{{sunday, op{verb: "deduct", subject: "u", id: "old", cost: 50}}},
 			clients: []script{does(within("u", "a", 40)), does(within("u", "a", 40)), does(within("u", "b", 20))},
@@ -330,7 +334,7 @@ func worlds() []*world {
 	}
 	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds(), unrememberedWorlds())
 	for _, w := range all {
-		w.large = w.totals || slices.Contains([]string{"organisation and user", "organisation and user, one id", "a hold on a grant", "two who move ids", "as many holds as there can be", "as many grants as there can be"}, w.name)
+		w.large = w.totals || slices.Contains([]string{"organisation and user", "organisation and user, one id", "organisation and two users of one id", "a hold on a grant", "two who move ids", "as many holds as there can be", "as many grants as there can be"}, w.name)
 	}
 	return all
 }
@@ -351,15 +355,16 @@ func both(x *explorer, s state) string {
 	all := x.read(s.tables)
 	for _, user := range []string{"u", "v"} {
 		for id, r := range all.of(user).records {
-			if at := all.of("o").records[id]; !x.known(user, id) && (at.Kind != headroom.KindSettled || at.Cost != r.Cost) {
+			if at := all.of("o").records[its(user, id)]; !x.known(user, id) && (at.Kind != headroom.KindSettled || at.Cost != r.Cost) {
 				return fmt.Sprintf("rule 13: %s is charged %d for %s, and the organisation has %q", user, r.Cost, id, at.text)
 			}
 		}
 	}
 	for id, r := range all.of("o").records {
-		_, u := all.of("u").records[id]
-		_, v := all.of("v").records[id]
-		if !u && !v {
+		of := func(user string) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Keys(all.of(user).records)), func(own string) bool { return its(user, own) == id })
+		}
+		if !of("u") && !of("v") {
 			return fmt.Sprintf("rule 13: the organisation has %q of %s, and no user is charged", r.text, id)
 		}
 	}
