@@ -31,7 +31,7 @@ func guard(u update, term string) string {
 			return "quotaGrants.*" + path[part:]
 		}
 		// A long id stands by its hash.
-		return hashed.ReplaceAllString(keyed.ReplaceAllString(path, "$1*"), "$1*")
+		return hashed.ReplaceAllString(keyed.ReplaceAllString(path, "$1*"), "$1.*")
 	})
 	term = values.ReplaceAllString(limit.ReplaceAllString(term, "$1"), "$1")
 	kind := u.kind()
