@@ -30,11 +30,12 @@ type Joint struct {
 var errSettled = errors.New("another delivery was charged")
 
 // OperationWithin is the id at an organisation of what its user subject charges under operation: users
-// choose their ids without asking one another. It begins with both names for whoever reads it, cut
-// where they are long. What keeps them apart are 96 bits of SHA-256 over the two, at its end.
+// choose their ids without asking one another. It begins with the operation for whoever reads it, cut
+// to 100 bytes. What keeps them apart are 96 bits of SHA-256 over the two, at its end. The subject's name
+// is not in it: who is forgotten leaves none behind at the organisation.
 func OperationWithin(subject, operation string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", subject, operation))
-	return cutTo(operation, 100) + "@" + cutTo(subject, 40) + "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
+	return cutTo(operation, 100) + "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
 // cutTo is what of s fits into n bytes, in whole characters.

@@ -398,6 +398,7 @@ func (p *play) preflight() {
 	c := p.oracle.call(r, p.at(r.Now))
 	c.dry = true
 	want := c.ask(c.now, "")
+	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, d) // the caller who crossed it may have died
 	p.compare("preflight", r, p.text(d), err, full(want.Decision), want.code)
 }
 

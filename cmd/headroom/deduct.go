@@ -24,7 +24,7 @@ Call it after the work has succeeded. One operation id is charged once: repeat t
 
 Only if the configuration says "remember: none" of the meter may --operation be left out: each such command is a charge of its own, a repeat too.
 
-With --within the cost is charged to an organisation too, which is a subject with a plan of its own: both are charged, or neither. After an error, repeat the same command: each is charged once.`,
+With --within the cost is charged to an organisation too, which is a subject with a plan of its own: both are charged, or neither. After an error, repeat the same command: each is charged once. The organisation has an id of its own for it, of the operation and SUBJECT together, which --json shows: its part is refunded by that.`,
 		Example: `  headroom deduct alice 30 --operation job-17
   headroom deduct alice 30 --operation job-17 --over record
   headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z
@@ -61,6 +61,8 @@ type jsonJoint struct {
 	RefusedBy    string        `json:"refused_by"`   // "organisation", "user", or "" if both admit it
 	Organisation *jsonDecision `json:"organisation"` // null if the user refuses: then it is not charged
 	User         *jsonDecision `json:"user"`         // null if the organisation refuses: then it was not asked
+	// Operation is the organisation's id of the charge, by which its part is refunded.
+	Operation string `json:"organisation_operation,omitempty"`
 }
 
 func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organisation string) error {
@@ -86,7 +88,7 @@ func (a *app) printJoint(organisation string, r headroom.Request, j headroom.Joi
 	byOrganisation := !j.Allowed && !j.Organisation.Allowed
 	byUser := !j.Allowed && !byOrganisation
 	if a.json {
-		out := jsonJoint{Allowed: j.Allowed}
+		out := jsonJoint{Allowed: j.Allowed, Operation: j.Operation}
 		if !byUser {
 			d := decisionJSON(answer{Decision: j.Organisation})
 			out.Organisation = &d
