@@ -1,0 +1,137 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// TestACallerWhoHasGoneWritesNothing into the table in memory, and is told so.
+func TestACallerWhoHasGoneWritesNothing(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := &Memory{}
+	j := Job{ID: "a", UserID: "alice", Status: Running, Attempt: 1, UpdatedAt: monday}
+	_, _, get := m.Get(gone, "a")
+	_, swap := m.Swap(gone, Job{}, j)
+	_, bookmark := m.Bookmark(gone)
+	for name, err := range map[string]error{
+		"Get": get, "Swap": swap, "Bookmark": bookmark, "SetBookmark": m.SetBookmark(gone, Opened{ID: "a"}),
+		"Open": m.Open(gone, Opened{}, monday, func(Opened) bool { return true }), "List": m.List(gone, Filter{}, func(Job) bool { return true }),
+	} {
+		if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if at, _ := m.Bookmark(t.Context()); len(m.jobs) > 0 || !at.IsZero() {
+		t.Error(m.jobs, at)
+	}
+}
+
+// TestARaceThatNeverEndsIsContended: each time that a handler writes, another was faster.
+func TestARaceThatNeverEndsIsContended(t *testing.T) {
+	for name, do := range map[string]func(w *world) error{
+		"callback": func(w *world) error { return w.tellEnd("SUCCEEDED", 1) },
+		"consumer": func(w *world) error {
+			_, err := w.p.accept(t.Context(), Delivery{Body: messageOf(1)})
+			return err
+		},
+		"close": func(w *world) error { _, err := w.p.Close(t.Context(), jobA, "ticket"); return err },
+	} {
+		w := newWorld(t, Options{})
+		n := 0
+		change := func() {
+			j, _, _ := w.jobs.Get(t.Context(), jobA)
+			n++
+			next := Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, Returns: n, UpdatedAt: monday}
+			w.jobs.Swap(t.Context(), j, next)
+		}
+		change()
+		w.wire.between = change
+		if err := do(w); !errors.Is(err, headroom.ErrContended) || n != swapTries+1 {
+			t.Errorf("%s: %v after %d tries", name, err, n-1)
+		}
+		// One that is faster once is no obstacle.
+		w.wire.between = func() { w.wire.between = nil; change() }
+		if err := do(w); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWhoTakesAJobBackTooLateChangesNothing: its end was told while its execution was asked for.
+func TestWhoTakesAJobBackTooLateChangesNothing(t *testing.T) {
+	w := newWorld(t, Options{})
+	refused(w, func() { w.send(messageOf(1)) })
+	w.clock = w.clock.Add(2 * time.Hour)
+	w.wire.between = func() {
+		w.wire.between = nil
+		w.tellEnd("FAILED", 1)
+	}
+	if r := w.reconcile(); r != (Reconciliation{Seen: 1, Running: 1}) {
+		t.Errorf("%+v", r)
+	}
+	w.want(jobA, Failed, "", 0, 0)
+}
+
+// TestAReconciliationNamesSomeFailuresAndCountsAll: the log has all of them.
+func TestAReconciliationNamesSomeFailuresAndCountsAll(t *testing.T) {
+	for n, want := range map[int]string{mostFailures: "", mostFailures + 1: "and 1 more", mostFailures + 5: "and 5 more"} {
+		w := newWorld(t, Options{})
+		for i := range n {
+			w.jobs.Swap(t.Context(), Job{}, Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: fmt.Sprint("job-", i), FinishedAt: monday, UpdatedAt: monday})
+		}
+		w.clock = w.clock.Add(2 * time.Hour)
+		w.wire.fail = throttled
+		r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1})
+		if err == nil || r != (Reconciliation{Seen: n, Failed: n}) || strings.Count(err.Error(), "throttled") != mostFailures || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "more") != (want != "") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestAnIDHasTheCharactersThatANameShows at both ends of each range.
+func TestAnIDHasTheCharactersThatANameShows(t *testing.T) {
+	if name := ExecutionName("azAZ09_/:", 1); !strings.HasPrefix(name, "azAZ09_---") {
+		t.Error(name)
+	}
+	for attempt, fails := range map[int]bool{0: true, 1: false, 9999: false, 10000: true} {
+		if _, err := Send("a", "alice", "neural", 1, attempt, nil); (err != nil) != fails {
+			t.Errorf("attempt %d: %v", attempt, err)
+		}
+	}
+}
+
+// TestADryRunNamesWhatWouldGoBack, and leaves it.
+func TestADryRunNamesWhatWouldGoBack(t *testing.T) {
+	w := newWorld(t, Options{})
+	refused(w, func() { w.send(messageOf(1)) })
+	w.clock = w.clock.Add(2 * time.Hour)
+	var did []string
+	r, err := w.p.Reconcile(t.Context(), ReconcileOptions{DryRun: true, Workers: 1, Each: func(j Job, what string, err error) { did = append(did, fmt.Sprint(j.ID, " ", what, " ", err)) }})
+	if err != nil || r != (Reconciliation{Seen: 1, Waiting: 1}) || fmt.Sprint(did) != "[a queued <nil>]" {
+		t.Errorf("%+v, %v, %q", r, err, did)
+	}
+	w.want(jobA, Running, "", 0, 0)
+}
+
+// TestALaterAttemptThatIsClosedGivesBackItsOwn: what it holds is under its own id.
+func TestALaterAttemptThatIsClosedGivesBackItsOwn(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour})
+	w.send(messageOf(1))
+	w.tellEnd("FAILED", 1)
+	w.send(messageOf(2))
+	w.wire.fail = throttled
+	w.tellEnd("SUCCEEDED", 2)
+	w.wire.fail = nil
+	w.want(jobA, Succeeded, ChargePending, 0, 30)
+	if _, err := w.p.Close(t.Context(), jobA, "goodwill"); err != nil {
+		t.Fatal(err)
+	}
+	w.want(jobA, Unpaid, "", 0, 0)
+}
