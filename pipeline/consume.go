@@ -79,6 +79,10 @@ func (m message) due(have Job, found bool) (Job, bool, error) {
 	job := have
 	job.Attempt = max(job.Attempt, 1) // a record that an application wrote may have none
 	switch {
+	case !job.Status.known():
+		// To take it for done would lose the message.
+		return job, false, conflict("the record of job %q has the status %q, which is none of a job's: "+
+			"give it the status %q, or remove it", m.JobID, job.Status, Queued)
 	case m.Attempt == job.Attempt+1 && job.Status == Failed:
 		return Job{ID: m.JobID, UserID: m.UserID, Status: Queued, Attempt: m.Attempt}, true, nil
 	case m.Attempt > job.Attempt && job.Status != Succeeded && job.Status != OverQuota && job.Status != Unpaid:

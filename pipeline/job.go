@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,11 @@ const (
 	OverQuota Status = "over_quota" // refused before the work. Final
 	Unpaid    Status = "unpaid"     // refused after the work. Final
 )
+
+// known reports whether s is one of them. An application that writes records too may write any.
+func (s Status) known() bool {
+	return slices.Contains([]Status{Queued, Running, Succeeded, Failed, OverQuota, Unpaid}, s)
+}
 
 // Charge is how far the charge of a job that succeeded has come.
 type Charge string

@@ -325,3 +325,20 @@ func TestHowLongAMessageWaits(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 }
+
+// TestARecordWithAStrangeStatusLosesNoMessage: an application may write records of its own. A message whose job has a
+// status that is none of ours comes back, and says why.
+func TestARecordWithAStrangeStatusLosesNoMessage(t *testing.T) {
+	for _, status := range []Status{"", "new", "Queued"} {
+		modes(t, func(t *testing.T, opts Options) {
+			w := newWorld(t, opts)
+			w.jobs.jobs = map[string]Job{"a": {ID: "a", UserID: "alice", Status: status}}
+			if failed := w.send(body("a", "alice", "neural", 60)); len(failed) != 1 {
+				t.Errorf("status %q: the message is lost", status)
+			}
+			if len(w.runs.starts) != 0 {
+				t.Errorf("status %q: started %v", status, w.runs.starts)
+			}
+		})
+	}
+}
