@@ -135,3 +135,59 @@ func TestALaterAttemptThatIsClosedGivesBackItsOwn(t *testing.T) {
 	}
 	w.want(jobA, Unpaid, "", 0, 0)
 }
+
+// TestASuccessFillsInWhatTheRecordLacks, and keeps what it has of the attempt that did the work.
+func TestASuccessFillsInWhatTheRecordLacks(t *testing.T) {
+	early := monday.Add(-time.Hour)
+	stamped := `{"jobId":"a","userId":"alice","headroom":{"attempt":%d,"voiceQuality":"neural","durationSeconds":900,"plan":"free","cost":30,"held":%t,"requestedAt":"2026-06-01T12:00:00Z"}}`
+	for name, c := range map[string]struct {
+		was       Job
+		attempt   int
+		held      bool
+		want      bool // held
+		plan      string
+		requested time.Time
+	}{
+		"an empty record":        {Job{}, 1, true, true, "free", monday},
+		"a full one":             {Job{Attempt: 1, Plan: "pro", RequestedAt: early, Held: true}, 1, true, true, "pro", early},
+		"its hold is not told":   {Job{Attempt: 1, Plan: "pro", RequestedAt: early, Held: true}, 1, false, true, "pro", early},
+		"another attempt, held":  {Job{Attempt: 2, Plan: "pro", RequestedAt: early}, 1, true, true, "pro", early},
+		"another attempt, not":   {Job{Attempt: 2, Plan: "pro", RequestedAt: early, Held: true}, 1, false, false, "pro", early},
+		"an attempt that is new": {Job{Attempt: 1, Plan: "pro", RequestedAt: early, Held: true}, 2, false, false, "pro", early},
+	} {
+		w := newWorld(t, Options{})
+		c.was.ID, c.was.UserID, c.was.Status = jobA, "alice", Running
+		w.jobs.Swap(t.Context(), Job{}, c.was)
+		w.wire.fail = throttled
+		w.p.Callback(t.Context(), fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":`+stamped+`,"result":{}}`, c.attempt, c.held))
+		if j := w.record(jobA); j.Held != c.want || j.Plan != c.plan || !j.RequestedAt.Equal(c.requested) || j.Attempt != max(c.was.Attempt, c.attempt) {
+			t.Errorf("%s: %+v", name, j)
+		}
+	}
+}
+
+// TestAStrangeResultCostsWhatWasAskedFor: by the consumer's estimate, where there is one; else by
+// the message; else by the record.
+func TestAStrangeResultCostsWhatWasAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		was   Job
+		want  Job
+	}{
+		"the estimate":     {`{"jobId":"a","userId":"alice","voiceQuality":"neural","durationSeconds":900,"headroom":{"attempt":1,"cost":41}}`, Job{}, Job{Class: "neural", Seconds: 900, Cost: 41}},
+		"an estimate of 1": {`{"jobId":"a","userId":"alice","headroom":{"attempt":1,"cost":1}}`, Job{}, Job{Cost: 1}},
+		"the message":      {`{"jobId":"a","userId":"alice","voiceQuality":"neural","durationSeconds":900}`, Job{Class: "standard", Seconds: 60, Cost: 7}, Job{Class: "neural", Seconds: 900, Cost: 30}},
+		"the record":       {`{"jobId":"a","userId":"alice"}`, Job{Class: "standard", Seconds: 60, Cost: 7}, Job{Class: "standard", Seconds: 60, Cost: 7}},
+	} {
+		w := newWorld(t, Options{})
+		c.was.ID, c.was.UserID, c.was.Status, c.was.Attempt = jobA, "alice", Running, 1
+		w.jobs.Swap(t.Context(), Job{}, c.was)
+		if _, err := w.p.Callback(t.Context(), fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":null}}`, c.input)); err != nil {
+			t.Fatal(err)
+		}
+		if j := w.record(jobA); j.Charge != Charged || j.Cost != c.want.Cost || j.Class != c.want.Class || j.Seconds != c.want.Seconds {
+			t.Errorf("%s: %+v", name, j)
+		}
+		w.wantUsed("alice", c.want.Cost, 0)
+	}
+}
