@@ -191,3 +191,51 @@ func TestAStrangeResultCostsWhatWasAskedFor(t *testing.T) {
 		w.wantUsed("alice", c.want.Cost, 0)
 	}
 }
+
+// TestAWrappedLetterIsUnwrapped: what is sent again is the message itself.
+func TestAWrappedLetterIsUnwrapped(t *testing.T) {
+	wrapped := `{"detail-type":"job","source":"studio","detail":` + messageOf(1) + `}`
+	if l, err := ReadLetter(t.Context(), &Memory{}, []byte(wrapped)); err != nil || string(l.Body) != messageOf(1) || l.JobID != jobA {
+		t.Errorf("%+v, %v", l, err)
+	}
+	// Neither a detail nor a source alone makes an event, nor does an empty one.
+	for _, text := range []string{`{"detail-type":"job","detail":{"jobId":"a"}}`, `{"source":"studio","detail":{"jobId":"a"}}`, `{"source":"studio","detail-type":"job"}`, `{"detail":{"jobId":"a"}}`} {
+		if got := unwrap([]byte(text)); string(got) != text {
+			t.Errorf("%s is taken for %s", text, got)
+		}
+	}
+	if got := unwrap([]byte(`{"source":"studio","detail-type":"job","detail":7}`)); string(got) != "7" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestACallThatFailsWhileAMessageWaitsIsTold: its record could not be written, so nothing is sent again.
+func TestACallThatFailsWhileAMessageWaitsIsTold(t *testing.T) {
+	sent := 0
+	w := newWorld(t, Options{Hold: time.Hour, Later: func(context.Context, Delivery, time.Duration) error { sent++; return nil }})
+	for i := range headroom.MaxHolds {
+		w.send(body(fmt.Sprint("job-", i), "alice", "standard", 60))
+	}
+	w.wire.jobsDown = throttled
+	if failed := w.send(body("late", "alice", "standard", 60)); failed == nil || sent > 0 {
+		t.Errorf("failed %v, sent again %d times", failed, sent)
+	}
+	w.wire.jobsDown = nil
+	if failed := w.send(body("late", "alice", "standard", 60)); failed != nil || sent != 1 {
+		t.Errorf("failed %v, sent again %d times", failed, sent)
+	}
+}
+
+// TestALongIDIsRefused at the byte.
+func TestALongIDIsRefused(t *testing.T) {
+	for n, fails := range map[int]bool{MaxJobID: false, MaxJobID + 1: true} {
+		if _, err := Send(strings.Repeat("j", n), "alice", "neural", 1, 1, nil); (err != nil) != fails {
+			t.Errorf("a job id of %d bytes: %v", n, err)
+		}
+	}
+	for n, fails := range map[int]bool{headroom.MaxSubject: false, headroom.MaxSubject + 1: true} {
+		if _, err := Send("a", strings.Repeat("u", n), "neural", 1, 1, nil); (err != nil) != fails {
+			t.Errorf("a user id of %d bytes: %v", n, err)
+		}
+	}
+}
