@@ -237,12 +237,15 @@ func (p *play) within() {
 			return
 		}
 	}
-	// The write of the organisation's part may sweep, before the user's is looked at.
-	if w := p.oracle.book(of).ids[r.Operation]; w != nil && p.mayBeGone(w) {
-		r.Operation = fmt.Sprint("instead ", p.step)
-	}
 	its := headroom.Request{Meter: r.Meter, Operation: headroom.OperationWithin(r.Subject, r.Operation)}
-	if p.avoid(p.oracle.book(headroom.Key{Subject: organisation, Meter: r.Meter}), p.at(r.Now), &its); strings.HasPrefix(its.Operation, "instead") {
+	org := p.oracle.book(headroom.Key{Subject: organisation, Meter: r.Meter})
+	// A write of one part may sweep, before the other is looked at.
+	for _, w := range []*work{p.oracle.book(of).ids[r.Operation], org.ids[r.Operation], org.ids[its.Operation]} {
+		if w != nil && p.mayBeGone(w) {
+			r.Operation = fmt.Sprint("instead ", p.step)
+		}
+	}
+	if p.avoid(org, p.at(r.Now), &its); strings.HasPrefix(its.Operation, "instead") {
 		r.Operation = its.Operation
 	}
 	if strings.HasPrefix(r.Operation, "instead") {
@@ -268,14 +271,14 @@ func (p *play) within() {
 		p.finish(of, r.Now)
 		return
 	}
-	org, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
+	paid, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
 	p.learn(headroom.Key{Subject: organisation, Meter: r.Meter}, j.Organisation)
 	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, j.User)
 	show := func(org, user string, allowed bool) string {
 		return fmt.Sprintf("%t\norganisation: %s\nuser: %s", allowed, org, user)
 	}
-	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err, show(full(org.Decision), full(user.Decision), allowed), org.code)
-	p.wrote(r.Now, org)
+	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err, show(full(paid.Decision), full(user.Decision), allowed), paid.code)
+	p.wrote(r.Now, paid)
 	p.wrote(r.Now, user)
 }
 
