@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -48,8 +49,16 @@ func ParseDebt(s string) (Debt, error) {
 }
 
 // lookTime bounds how long a look at a subject takes to finish what the subject owes. What is not
-// finished by then is left to the next look.
-const lookTime = 3 * time.Second
+// finished by then is left to the next look. answerTime bounds how long it waits for one
+// organisation, and is kept for taking off what is settled.
+const (
+	lookTime   = 3 * time.Second
+	answerTime = time.Second
+)
+
+// silent are organisations that could not be charged a moment ago, with the error of that. Whoever
+// finishes debts asks each of them once: so one that does not answer keeps no others waiting.
+type silent struct{ errors sync.Map }
 
 // errOwing says that a charge has no room for its debt.
 var errOwing = errors.New("debts are in the way")
@@ -64,7 +73,7 @@ func owing(r Request) *Error {
 // cannot be finished now stays for the next one.
 func (e *Engine) finishSeen(ctx context.Context, q Query, v View) {
 	if len(v.State.Debts) > 0 {
-		e.finish(ctx, q, v, v.State.Debts)
+		e.finish(ctx, q, v, v.State.Debts, &silent{})
 	}
 }
 
@@ -78,20 +87,22 @@ type Finished struct {
 
 // finish settles some of the debts of q.Key, and takes them off. It returns what is stored then.
 // Two callers may finish one debt at once: the second settlement is a replay of the first.
-func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]Debt) (View, Finished, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]Debt, not *silent) (View, Finished, error) {
+	settling, cancel := context.WithTimeout(ctx, lookTime-answerTime)
 	defer cancel()
 	var n Finished
 	var failures []error
+	var old []string
 	done := map[string]Debt{}
 	for _, id := range slices.Sorted(maps.Keys(debts)) {
-		err := ctx.Err()
+		err := settling.Err()
 		if err == nil {
-			err = e.settleDebt(ctx, q.Key, id, debts[id])
+			err = e.settleIfHeard(settling, q.Key, id, debts[id], not)
 		}
 		switch {
 		case errors.Is(err, ErrTooOld):
 			n.TooOld++
+			old = append(old, id)
 		case err != nil:
 			failures = append(failures, err)
 			n.Left++
@@ -101,8 +112,31 @@ func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]D
 		}
 		done[id] = debts[id]
 	}
-	v, err := e.clear(ctx, q, v, done)
+	clearing, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	v, err := e.clear(clearing, q, v, done)
+	for _, id := range old {
+		e.opts.Logger.Warn("headroom: a debt is older than ids are remembered; it is dropped, and may be unpaid",
+			"subject", q.Key.Subject, "meter", q.Key.Meter, "operation", id, "organisation", debts[id].To,
+			"units", debts[id].Cost, "since", debts[id].Since, "error", err)
+	}
 	return v, n, errors.Join(append(failures, err)...)
+}
+
+// settleIfHeard is settleDebt unless the organisation is silent.
+func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, not *silent) error {
+	if err, found := not.errors.Load(d.To); found {
+		return err.(error)
+	}
+	answer, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	err := e.settleDebt(answer, key, id, d)
+	failure := (*Error)(nil)
+	failed := errors.As(err, &failure) && failure.transient() || errors.Is(err, context.DeadlineExceeded)
+	if failed && ctx.Err() == nil {
+		not.errors.Store(d.To, err)
+	}
+	return err
 }
 
 // settleDebt charges the organisation that is owed. What the organisation remembers under its id of the
@@ -146,28 +180,35 @@ func (e *Engine) clear(ctx context.Context, q Query, v View, debts map[string]De
 	return v, Errorf(CodeContended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
 }
 
-// sweepPage is how many keys a sweep asks for at a time.
-const sweepPage = 100
+// sweepPage is how many keys a sweep asks for at a time, and sweepers how many it sees to at once.
+const (
+	sweepPage = 100
+	sweepers  = 8
+)
 
 // FinishDebts finishes the debts that nobody looks at: of charges within an organisation whose
 // callers died before the organisation was settled. Run it now and then; it may run beside
 // everything else, and twice at a time. An error says why some debts are left; the others are done.
+// An organisation that cannot be charged is asked once a run, so that it does not take the time of
+// the others.
 // When ctx ends it says that there is more.
 func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	var all Finished
 	var failures []error
+	var not silent
+	var mu sync.Mutex
+	see := func(key Key) {
+		n, err := e.finishAll(ctx, key, &not)
+		mu.Lock()
+		defer mu.Unlock()
+		all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
+		if err != nil && ctx.Err() == nil && len(failures) < sweepPage {
+			failures = append(failures, fmt.Errorf("debts of subject %q, meter %q: %w", key.Subject, key.Meter, err))
+		}
+	}
 	for after := ""; ; {
 		keys, next, err := e.store.Owing(ctx, after, sweepPage)
-		for _, key := range keys {
-			if ctx.Err() != nil {
-				break
-			}
-			n, err := e.finishAll(ctx, key)
-			all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
-			if err != nil && ctx.Err() == nil && len(failures) < sweepPage {
-				failures = append(failures, fmt.Errorf("debts of subject %q, meter %q: %w", key.Subject, key.Meter, err))
-			}
-		}
+		seeTo(ctx, keys, see)
 		switch {
 		case ctx.Err() != nil:
 			all.More = true
@@ -181,13 +222,39 @@ func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	}
 }
 
+// seeTo sees to some keys at once, until ctx ends.
+func seeTo(ctx context.Context, keys []Key, see func(Key)) {
+	if len(keys) == 1 && ctx.Err() == nil {
+		see(keys[0])
+		return
+	}
+	left := make(chan Key, len(keys))
+	for _, key := range keys {
+		left <- key
+	}
+	close(left)
+	var all sync.WaitGroup
+	for range min(sweepers, len(keys)) {
+		all.Go(func() {
+			for key := range left {
+				if ctx.Err() == nil {
+					see(key)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // finishAll finishes all debts of a key.
-func (e *Engine) finishAll(ctx context.Context, key Key) (Finished, error) {
+func (e *Engine) finishAll(ctx context.Context, key Key, not *silent) (Finished, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime+answerTime) // a second to load it
+	defer cancel()
 	q := Query{Key: key}
 	v, err := e.store.Load(ctx, q)
 	if err != nil || len(v.State.Debts) == 0 {
 		return Finished{}, err
 	}
-	_, n, err := e.finish(ctx, q, v, v.State.Debts)
+	_, n, err := e.finish(ctx, q, v, v.State.Debts, not)
 	return n, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 	"unicode/utf8"
@@ -27,6 +28,7 @@ const mostCleared = 100
 type Options struct {
 	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
 	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes, in meters for which the catalog gives no time. Zero: see Catalog.WithMemory. Changed, it holds for what is charged once every engine has it; what was charged before is remembered as was promised then
+	Logger     *slog.Logger     // hears of debts that are dropped, since they are older than ids are remembered. Nil: slog.Default()
 	LetThrough bool             // Preflight answers "allowed, unchecked" where the store fails. Deduct never does
 }
 
@@ -85,6 +87,7 @@ func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Horizon != 0 {
 		var err error
 		if catalog, err = catalog.WithMemory(opts.Horizon, catalog.memory); err != nil {

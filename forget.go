@@ -53,7 +53,7 @@ func (e *Engine) finishOf(ctx context.Context, subject string) error {
 		keys, next, err := e.store.Owing(ctx, after, sweepPage)
 		for _, key := range keys {
 			if key.Subject == subject && err == nil {
-				_, err = e.finishAll(ctx, key)
+				_, err = e.finishAll(ctx, key, &silent{})
 			}
 		}
 		if err != nil || next == "" {

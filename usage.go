@@ -48,7 +48,7 @@ func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 		return Usage{}, err
 	}
 	if len(v.State.Debts) > 0 {
-		after, _, _ := e.finish(ctx, q, v, v.State.Debts)
+		after, _, _ := e.finish(ctx, q, v, v.State.Debts, &silent{})
 		v.State.Debts = after.State.Debts // the rest is the subject's as it was seen
 	}
 	return e.rules.usage(v, of)

@@ -234,7 +234,7 @@ func (e *Engine) makingRoom(ctx context.Context, r Request, charge intent) (Deci
 		if !errors.Is(err, errOwing) || errors.Is(err, ErrOutcomeUnknown) {
 			break
 		}
-		if _, n, _ := e.finish(ctx, query(r), v, v.State.Debts); n.Settled+n.TooOld == 0 {
+		if _, n, _ := e.finish(ctx, query(r), v, v.State.Debts, &silent{}); n.Settled+n.TooOld == 0 {
 			break
 		}
 		d, v, err = e.attempt(ctx, start{}, query(r), charge)
@@ -262,7 +262,7 @@ func (e *Engine) settleWithin(ctx context.Context, at, r Request, held, user Vie
 		return id == r.Operation || !there || before.String() != d.String()
 	})
 	if len(left) > 0 {
-		e.finish(ctx, query(r), after, left)
+		e.finish(ctx, query(r), after, left, &silent{})
 	}
 	return j, nil
 }

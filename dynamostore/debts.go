@@ -128,7 +128,8 @@ func (s *Store) unlist(ctx context.Context, key headroom.Key, ids []string) {
 }
 
 // Owing implements headroom.Store. Each page is of one partition of the list. It deletes rows that
-// have been there for an hour without a debt.
+// have been there for an hour without a debt. A row that does not read it logs: it blocks no other. As
+// long as it tells the key, the key is listed.
 func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []headroom.Key, next string, err error) {
 	shard, from := 0, ""
 	if after != "" {
@@ -142,11 +143,18 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []head
 	if err != nil {
 		return nil, "", err
 	}
-	rows := make([]owesRow, len(out.Items))
-	for i, attrs := range out.Items {
-		if rows[i], err = owesOf(attrs); err != nil {
-			return nil, "", err
+	var rows []owesRow
+	for _, attrs := range out.Items {
+		row, err := owesOf(attrs)
+		if err != nil {
+			s.opts.Logger.Error("headroom: a row of the list of debts does not read; it stays",
+				"subject", row.key.Subject, "ledger", s.opts.Ledger, "error", err)
+			if row.key.Subject == "" || row.key.Meter == "" {
+				continue
+			}
+			row.since = now.Unix() // as one that is new it is kept
 		}
+		rows = append(rows, row)
 	}
 	for len(rows) > 0 {
 		n := 1 // the rows of one key follow one another

@@ -152,7 +152,7 @@ func (a *app) withEngine(ctx context.Context, cfg *config.Config, use func(*head
 		for _, w := range cfg.Catalog.Warnings() {
 			fmt.Fprintf(a.stderr, "headroom: warning: %s\n", printable(w))
 		}
-		engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: a.now})
+		engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: a.now, Logger: a.logger()})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumcast/headroom"
+	"github.com/lumcast/headroom/config"
 )
 
 // progressEvery is how long a line of progress stands before the next.
@@ -23,6 +24,8 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: `Remove all that is stored of SUBJECT, for good: its plan, what it used, its history, holds, grants and operation ids, of every meter; and with --jobs (or $HEADROOM_JOBS) its jobs, if none of them is open. Of an item that is the application's own, in DynamoDB, only Headroom's attributes go.
 
 What SUBJECT owes to organisations is charged there first. If that fails, nothing of the store is removed.
+
+With --jobs it goes by the rules of the stack, which its scheduled function keeps with the table of jobs: its names of attributes and its meters. A --config that says otherwise is an error.
 
 It can be cut off anywhere: the same command again finishes. See that no work of the subject is under way. Afterwards SUBJECT is one that nobody has seen: it has all its units, and a late repeat of an operation is charged anew.
 
@@ -42,14 +45,19 @@ It asks before it begins, unless --yes is given. Logs, the history of executions
 		if err := a.sure(subject, yes); err != nil {
 			return err
 		}
-		cfg, err := a.loadConfig()
-		if err != nil {
-			return err
-		}
 		var gone struct{ rows, jobs int }
-		if cmp.Or(jobs.table, a.env("HEADROOM_JOBS")) != "" {
+		var cfg *config.Config
+		var err error
+		if cmp.Or(jobs.table, a.env("HEADROOM_JOBS")) == "" {
+			if cfg, err = a.loadConfig(); err != nil {
+				return err
+			}
+		} else {
 			table, err := jobs.open(ctx, a)
 			if err != nil {
+				return err
+			}
+			if cfg, _, err = a.stackRules(cmd, table, nil); err != nil {
 				return err
 			}
 			// First the jobs: while one is open nothing is removed.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -67,6 +68,7 @@ func (r Rules) Differ(other Rules) (string, error) {
 		{"the plan of a user who has none stored", r.Plan == other.Plan},
 		{"the meter", cmp.Or(r.Meter, "slots") == cmp.Or(other.Meter, "slots")},
 		{"the plans", reflect.DeepEqual(mine.Catalog.Plans(), theirs.Catalog.Plans()) && mine.Catalog.Default() == theirs.Catalog.Default()},
+		{"how meters remember operation ids", remember(mine.Catalog, theirs.Catalog)},
 		{"the prices", reflect.DeepEqual(mine.Prices, theirs.Prices)},
 		{"the attributes in DynamoDB", mine.DynamoDB == theirs.DynamoDB},
 		{"the format of items", r.Format == other.Format},
@@ -76,6 +78,13 @@ func (r Rules) Differ(other Rules) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// remember reports whether two catalogs of the same meters remember operation ids alike.
+func remember(a, b *headroom.Catalog) bool {
+	return !slices.ContainsFunc(a.Meters(), func(meter string) bool {
+		return a.Horizon(meter) != b.Horizon(meter) || a.NeedsID(meter) != b.NeedsID(meter)
+	})
 }
 
 // Rules returns the rules that a stack has kept with the table, and false if none has.

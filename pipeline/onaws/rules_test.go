@@ -148,3 +148,22 @@ func TestAJobThatChangesWhileItsUserIsForgotten(t *testing.T) {
 		t.Errorf("nobody: %d, %v", gone, err)
 	}
 }
+
+// TestStacksThatRememberIDsOtherwiseDiffer: how long, of all meters or of one, and whether a charge needs an id.
+func TestStacksThatRememberIDsOtherwiseDiffer(t *testing.T) {
+	const plans = "plans:\n  free:\n    limits: [{meter: slots, units: 5}, {meter: calls, units: 6}]\n"
+	same := onaws.Rules{Config: plans}
+	for config, differs := range map[string]bool{
+		"horizon: 20d\n": true, "horizon: 15d\n": false,
+		"meters: {calls: {remember: 20d}}\n": true, "meters: {calls: {remember: 15d}}\n": false,
+		"meters: {calls: {remember: none}}\n": true,
+	} {
+		other := onaws.Rules{Config: config + plans}
+		for _, c := range [][2]onaws.Rules{{same, other}, {other, same}} {
+			what, err := c[0].Differ(c[1])
+			if err != nil || (what == "how meters remember operation ids") != differs || !differs && what != "" {
+				t.Errorf("%q: they differ in %q, %v", config, what, err)
+			}
+		}
+	}
+}
