@@ -288,6 +288,7 @@ func TestAHoldThatEndsWhileItIsAskedForIsTakenAnew(t *testing.T) {
 		w.wire.jobsDown = throttled
 		w.send(messageOf(1)) // holds, and its record is not written
 		w.wire.jobsDown = nil
+		w.p.opts.Clock = nil // each call has a time of its own
 		w.clock = w.clock.Add(time.Hour - time.Second)
 		made := 0
 		w.wire.trouble = func(string) fault {

@@ -1,0 +1,154 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// calls counts calls by kind from now on.
+func (w *world) calls() map[string]int {
+	n := map[string]int{}
+	w.wire.trouble = func(call string) fault {
+		n[call]++
+		return fault{}
+	}
+	return n
+}
+
+// TestAJobThatRunsByNoHoldNeedsNone: it was started in the other mode.
+func TestAJobThatRunsByNoHoldNeedsNone(t *testing.T) {
+	for _, c := range []struct {
+		hold time.Duration
+		held bool
+	}{{0, true}, {time.Hour, false}} {
+		w := newWorld(t, Options{Hold: c.hold})
+		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Held: c.held, Class: "neural", Seconds: askedA, Cost: 30, RequestedAt: monday, UpdatedAt: monday})
+		n := w.calls()
+		if failed := w.send(messageOf(1)); failed != nil || n["Start"] != 1 || n["Load"]+n["Commit"]+n["Describe"] > 0 {
+			t.Errorf("%+v: failed %v, calls %v", c, failed, n)
+		}
+	}
+}
+
+// TestAFailureGivesBackWhatTheRecordSaysIsHeld, though the execution's input does not tell.
+func TestAFailureGivesBackWhatTheRecordSaysIsHeld(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour})
+	w.send(messageOf(1))
+	w.want(jobA, Running, "", 0, 30)
+	if _, err := w.p.Callback(t.Context(), []byte(`{"execution":"x","status":"FAILED","input":`+messageOf(1)+`}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.want(jobA, Failed, "", 0, 0)
+}
+
+// TestAnExecutionIsAskedAboutOnlyWhereThereMayBeOne: not of a job that is refused at once, nor of
+// one that waits.
+func TestAnExecutionIsAskedAboutOnlyWhereThereMayBeOne(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.spend("alice", 200)
+	n := w.calls()
+	w.send(messageOf(1))
+	w.want(jobA, OverQuota, "", 200, 0)
+	if n["Describe"] > 0 {
+		t.Error(n)
+	}
+	w = newWorld(t, Options{})
+	w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, RequestedAt: monday, UpdatedAt: monday})
+	w.clock = w.clock.Add(2 * time.Hour)
+	n = w.calls()
+	if r := w.reconcile(); r != (Reconciliation{Seen: 1, Waiting: 1}) || n["Describe"] > 0 {
+		t.Errorf("%+v, %v", r, n)
+	}
+	// One that went back and has none is refused as any other; where it cannot be known, nothing is.
+	modes(t, func(t *testing.T, opts Options) {
+		w := newWorld(t, opts)
+		refused(w, func() { w.send(messageOf(1)) })
+		w.clock = w.clock.Add(4 * time.Hour)
+		w.reconcile()
+		w.spend("alice", 200)
+		w.failNth("Describe", 1, fault{before: throttled})
+		if failed := w.send(messageOf(1)); failed == nil || w.record(jobA).Status != Queued {
+			t.Errorf("failed %v, %+v", failed, w.record(jobA))
+		}
+		w.send(messageOf(1))
+		w.want(jobA, OverQuota, "", 200, 0)
+		if len(w.runs.known) > 0 {
+			t.Error("it was started")
+		}
+	})
+}
+
+// TestARunSeesEachJobOnce, also one that begins in the middle; and a slow rate is a rate.
+func TestARunSeesEachJobOnce(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 9 {
+		j := Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Running, Attempt: 1, RequestedAt: monday.Add(time.Duration(i) * time.Second), UpdatedAt: monday}
+		w.jobs.Swap(t.Context(), Job{}, j)
+		w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
+		if i == 4 {
+			w.jobs.SetBookmark(t.Context(), j.Opened())
+		}
+	}
+	w.clock = w.clock.Add(2 * time.Hour)
+	if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1, Describes: 0.5}); err != nil || r != (Reconciliation{Seen: 9, Running: 9}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// A place that cannot be kept is told.
+	w.jobs.SetBookmark(t.Context(), Opened{monday, "job-0"})
+	w.failNth("SetBookmark", 1, fault{before: throttled})
+	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); !errors.Is(err, headroom.ErrThrottled) {
+		t.Error(err)
+	}
+	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatAHandlerFailsOfIsItsAnswer: the callback's decision, and the error of a close.
+func TestWhatAHandlerFailsOfIsItsAnswer(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.send(messageOf(1))
+	w.wire.fail = throttled
+	r, err := w.p.Callback(t.Context(), []byte(`{"execution":"x","status":"SUCCEEDED","input":`+w.inputOf(1)+`,"result":{}}`))
+	if !errors.Is(err, headroom.ErrThrottled) || r.Decision != "throttled" || r.Status != Succeeded || r.Charge != ChargePending {
+		t.Errorf("%+v, %v", r, err)
+	}
+	w.wire.fail = nil
+	w.failNth("Get", 1, fault{before: throttled})
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+		t.Error(err)
+	}
+	w.failNth("Swap", 1, fault{before: throttled})
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+		t.Error(err)
+	}
+	w.want(jobA, Succeeded, ChargePending, 0, 0)
+	// What is no UTF-8 is no message, wherever that is in it.
+	if failed := w.send(strings.Replace(body("b", "alice", "neural", 60), "tides", "\xff", 1)); failed == nil {
+		t.Error("a message that is not UTF-8 was taken")
+	}
+}
+
+// TestAnOverageIsCountedOnce: not again where the same end is told again.
+func TestAnOverageIsCountedOnce(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, Options{Namespace: "Headroom", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	w.spend("alice", 170)
+	w.send(messageOf(1))
+	w.spend("alice", 29)
+	for range 3 {
+		if err := w.tellEnd("SUCCEEDED", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "OverAtCallback=1"); n != 1 {
+		t.Errorf("counted %d times:\n%s", n, &log)
+	}
+}
