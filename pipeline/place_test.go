@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,4 +184,62 @@ func (j listedJobs) Open(ctx context.Context, after Opened, before time.Time, us
 		use(o)
 	}
 	return j.wiredJobs.Open(ctx, after, before, use)
+}
+
+// TestARunKeepsThePlaceBeforeTheFirstJobItDidNotComeTo: jobs wait for their turn to be asked about,
+// or for a table that is slow, when the time is over. None of them lies before the place.
+func TestARunKeepsThePlaceBeforeTheFirstJobItDidNotComeTo(t *testing.T) {
+	for _, workers := range []int{1, 2, 7} {
+		for _, running := range []int{0, 400} {
+			t.Run(fmt.Sprint(workers, " workers, ", running, " running"), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBacklog(t)
+					b.add(running, "a", Running, "")
+					for i := range running {
+						id := fmt.Sprintf("a-%06d", i)
+						b.runs.ended[ExecutionName(id, 1)] = Execution{Status: "FAILED", Error: "E", Input: fmt.Appendf(nil, `{"jobId":%q,"userId":"user-%d"}`, id, i)}
+					}
+					b.add(5000, "b", Succeeded, ChargePending)
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					defer cancel()
+					r, err := b.p.Reconcile(ctx, ReconcileOptions{OlderThan: time.Hour, Workers: workers})
+					at, _ := b.jobs.Bookmark(t.Context())
+					if err != nil || !r.More || r.Failed > 0 || at.IsZero() {
+						t.Fatalf("%+v, %v, stopped at %+v", r, err, at)
+					}
+					first := Opened{}
+					b.jobs.Memory.Open(t.Context(), Opened{}, time.Now(), func(o Opened) bool { first = o; return false })
+					if at.Compare(first) >= 0 {
+						t.Errorf("it stopped at %+v, and did not come to %+v", at, first)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAJobThatCannotBeReadIsToldOf in the log, and counts as failed.
+func TestAJobThatCannotBeReadIsToldOf(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	w.owed(1)
+	w.failNth("Get", 1, fault{before: throttled})
+	if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); err == nil || r != (Reconciliation{Seen: 1, Failed: 1}) || !strings.Contains(log.String(), "job=job-0000") || !strings.Contains(log.String(), "throttled") {
+		t.Errorf("%+v, %v\n%s", r, err, &log)
+	}
+}
+
+// TestTheRateOfQuestionsIsASecondsShare: 20 a second are one in 50 ms.
+func TestTheRateOfQuestionsIsASecondsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBacklog(t)
+		b.add(describeBurst+40, "runs", Running, "")
+		began := time.Now()
+		if r, err := b.p.Reconcile(t.Context(), ReconcileOptions{Workers: 3, Describes: 20}); err != nil || r.Running != describeBurst+40 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if took := time.Since(began); took < 2*time.Second || took > 2500*time.Millisecond {
+			t.Errorf("40 more than the burst took %s at 20 a second", took)
+		}
+	})
 }
