@@ -91,6 +91,14 @@ func build(root, path string) error {
 
 // extract writes the files of the old release into dir.
 func extract(root, dir string) error {
+	have := exec.Command("git", "cat-file", "-e", Commit)
+	have.Dir = root
+	if have.Run() != nil {
+		// A clone without its whole history gets the rest. If that fails, git archive says what is missing.
+		fetch := exec.Command("git", "fetch", "--quiet", "--unshallow")
+		fetch.Dir = root
+		_ = fetch.Run()
+	}
 	archive := exec.Command("git", "archive", Commit)
 	var said strings.Builder
 	archive.Dir, archive.Stderr = root, &said
