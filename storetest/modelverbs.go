@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lumcast/headroom"
@@ -232,6 +231,7 @@ func (p *play) within() {
 	if r.Subject == organisation {
 		return
 	}
+	asked := r.Operation
 	for _, subject := range []string{organisation, r.Subject, organisation} {
 		if !p.prepare(subject, &r) {
 			return
@@ -245,10 +245,11 @@ func (p *play) within() {
 			r.Operation = fmt.Sprint("instead ", p.step)
 		}
 	}
-	if p.avoid(org, p.at(r.Now), &its); strings.HasPrefix(its.Operation, "instead") {
-		r.Operation = its.Operation
+	id := its.Operation
+	if p.avoid(org, p.at(r.Now), &its); its.Operation != id {
+		r.Operation = fmt.Sprint("instead ", p.step)
 	}
-	if strings.HasPrefix(r.Operation, "instead") {
+	if r.Operation != asked { // by an id that nobody has asked for
 		r.Operation += " of both"
 	}
 	engine, dies := p.engine, odds(p, "dies before it settles", 4)
