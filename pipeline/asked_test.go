@@ -152,3 +152,67 @@ func TestAnOverageIsCountedOnce(t *testing.T) {
 		t.Errorf("counted %d times:\n%s", n, &log)
 	}
 }
+
+// TestAFieldThatCannotBeReadHasNoValue: whoever overlooks why gets nothing to go on with.
+func TestAFieldThatCannotBeReadHasNoValue(t *testing.T) {
+	f, err := readFields([]byte(`{"null":null,"text":"7","many":1e400,"half":1.5,"none":1e-320,"least":1e-100,"under":9.9e-101,"below":-1e-320}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"null", "text", "many", "missing"} {
+		if n, strange := f.number(name); n != 0 || strange == "" {
+			t.Errorf("%s is %v, %q", name, n, strange)
+		}
+	}
+	for _, name := range []string{"text", "many", "half"} {
+		if n, strange := f.whole(name, 1); n > 1 || strange == "" {
+			t.Errorf("%s is %v, %q", name, n, strange)
+		}
+	}
+	for name, want := range map[string]float64{"none": 0, "below": 0, "under": 0, "least": 1e-100} {
+		if n, strange := f.number(name); n != want || strange != "" {
+			t.Errorf("%s is %v, %q, want %v", name, n, strange, want)
+		}
+	}
+	if f, err := readFields([]byte("null")); err == nil || err.Error() != "null is no object" {
+		t.Error(f, err)
+	}
+}
+
+// TestARefusalIsCountedOnce, and is none of those that were admitted.
+func TestARefusalIsCountedOnce(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, Options{Namespace: "Headroom", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	w.spend("alice", 200)
+	for range 3 {
+		w.send(messageOf(1))
+	}
+	if n := strings.Count(log.String(), " Refused=1"); n != 1 {
+		t.Errorf("counted %d times:\n%s", n, &log)
+	}
+}
+
+// TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken, which may be another attempt's than the last.
+func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour})
+	for _, id := range []string{jobA, operation(jobA, 2)} {
+		if _, err := w.engine.Hold(t.Context(), headroom.Request{Subject: "alice", Meter: "slots", Operation: id, Cost: 30, Now: w.clock}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 2, Operation: jobA, Cost: 30, Held: true, UpdatedAt: monday})
+	if _, err := w.p.Close(t.Context(), jobA, "goodwill"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := w.engine.Usage(t.Context(), headroom.UsageRequest{Subject: "alice", Meter: "slots", Now: w.clock})
+	if _, held := u.Holds[jobA]; err != nil || held || len(u.Holds) != 1 {
+		t.Errorf("%+v, %v", u.Holds, err)
+	}
+	// What could not be given back is told.
+	w = newWorld(t, Options{Hold: time.Hour})
+	w.send(messageOf(1))
+	w.wire.fail = throttled
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+		t.Error(err)
+	}
+}
