@@ -142,9 +142,7 @@ func forgottenAfterTwoHorizons(t *testing.T, h Harness) {
 	w.set(turn.Add(horizon))
 	a.in(turn.Add(-time.Second)).replay("old", 10, 0)
 	a.admit("first", 1, 1)
-	if !h.Sweeps { // else it may be forgotten, since two horizons after the label are over
-		a.in(turn.Add(-time.Second)).replay("old", 10, 1)
-	}
+	a.in(turn.Add(-time.Second)).replay("old", 10, 1)
 	w.set(turn.Add(2 * horizon))
 	a.admit("second", 1, 1)
 	a.admit("old", 10, 11)
