@@ -195,19 +195,12 @@ func (o Options) build(c headroom.Change, seen item) *expression {
 	if maps.young != nil {
 		e.set(field("Ops"), &types.AttributeValueMemberM{Value: maps.young})
 		e.set(field("Epoch"), num(c.Rotate.Unix()))
-		over := c.Now.IsZero() && !c.Rotate.Before(c.Epoch.Add(2*c.Horizon))
-		switch {
-		case seen.formatted && over:
-			// Both generations are over, so nothing is copied. This also lets an item write that has grown to its
-			// greatest size. A time given by the caller is no clock to forget by.
-			e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
-			e.remove(field("EpochBefore"))
-		case seen.formatted:
+		if seen.formatted {
 			e.setTo(field("OpsBefore"), field("Ops"))
 			e.set(field("EpochBefore"), num(c.Epoch.Unix()))
 		}
-		if seen.gen != 0 && (over || seen.spilt.Before(c.Epoch)) {
-			// Each id in the ledger is over.
+		if seen.gen != 0 && seen.spilt.Before(c.Epoch) {
+			// Each id in the ledger is now two generations old.
 			e.set(field("Gen"), num(0))
 			e.remove(field("Spilt"))
 		}

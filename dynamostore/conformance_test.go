@@ -27,7 +27,6 @@ func TestModel(t *testing.T) {
 func harness(engine string) storetest.Harness {
 	return storetest.Harness{
 		Checks: 10,
-		Sweeps: true, // a turn drops both generations once they are over
 		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
 			store, err := dynamostore.New(enginetest.Client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: fmt.Sprintf("users-%d", tables.Add(1))})
 			if err == nil {

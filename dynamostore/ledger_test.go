@@ -267,40 +267,6 @@ func TestAHeavyMonthIsNotPaidForEver(t *testing.T) {
 	})
 }
 
-// TestATurnDropsBothGenerationsThatAreOver: neither is copied, so that an item of any size can turn; until two horizons
-// after its label the younger one is.
-func TestATurnDropsBothGenerationsThatAreOver(t *testing.T) {
-	each(t, func(t *testing.T, engine string) {
-		r := newRig(t, engine, horizon(time.Hour))
-		none := &types.AttributeValueMemberM{Value: attributes{}}
-		for i, c := range []struct {
-			after time.Duration // from the label of the younger generation to the turn
-			drops bool
-		}{{119 * time.Minute, false}, {121 * time.Minute, true}, {400 * 24 * time.Hour, true}} {
-			subject := fmt.Sprint("u", i)
-			r.at(monday.Add(-time.Minute))
-			r.admit(subject, "old", 1, 1)
-			r.at(monday.Add(time.Minute))
-			for i := range 40 {
-				r.admit(subject, fmt.Sprintf("full-%05d", i), 1, int64(i+1))
-			}
-			r.at(monday.Add(c.after))
-			if d, err := r.deduct(subject, "turn", 1); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-			if !c.drops {
-				r.has(subject, "quotaEpochBefore", n(monday.Unix()+1)) // the seconds of a label tell the horizon
-				r.replay(subject, "full-00000", 1, 41)
-			} else {
-				r.has(subject, "quotaOpsBefore", none)
-				r.has(subject, "quotaEpochBefore", nil)
-				r.has(subject, "quotaGen", n(0))
-				r.has(subject, "quotaSpilt", nil)
-			}
-		}
-	})
-}
-
 // TestRowsExpireAndNothingDependsOnIt: case 37.
 func TestRowsExpireAndNothingDependsOnIt(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {

@@ -227,13 +227,12 @@ func summed(by map[int64]int64) map[int64]int64 {
 }
 
 // forgotten reports whether an id is forgotten by a write, because its generation has become too old. What it was charged stays charged.
-// The younger generation is forgotten with the older one only where the new label is two horizons later than its own.
 func (b *book) forgotten(id string, later *book) bool {
 	if later == nil || later.epoch == b.epoch {
 		return false
 	}
 	_, there := later.records[id]
-	return !there && (b.records[id].oldest || later.epoch-b.epoch >= int64(2*headroom.DefaultHorizon/time.Second))
+	return !there && b.records[id].oldest
 }
 
 // drawn is what records say that they draw from a grant.

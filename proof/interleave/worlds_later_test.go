@@ -35,11 +35,6 @@ func laterWorlds() []*world {
 			clients: []script{does(deduct("a", 30), deduct("old", 20)), does(deduct("old", 20), deduct("a", 30)), does(deduct("b", 20))},
 		},
 		{
-			name: "ids that are over at once", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(horizon + time.Minute)}, full: 1, faults: 2, kinds: mayLose | mayDelay, whole: true,
-			before:  []past{{epoch.Add(-time.Minute), deduct("old", 20)}},
-			clients: []script{does(deduct("a", 30), deduct("old", 20)), does(deduct("old", 20), deduct("a", 30))},
-		},
-		{
 			name: "a week that turns twice", times: []time.Time{sunday, monday, monday.Add(week)}, faults: 1, kinds: mayLose,
 			before:  []past{{sunday, deduct("old", 50)}},
 			clients: []script{does(deduct("a", 40), deduct("d", 70)), does(deduct("b", 60)), does(refund("r", "old", 20), deduct("c", 50))},
