@@ -239,7 +239,7 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
 		r.admit("template", "job", 5, 5)
-		r.at(r.clock.Add(headroom.DefaultHorizon))
+		r.at(r.clock.Add(2 * headroom.DefaultHorizon))
 		r.admit("template", "job-0", 1, 1)
 		if err := r.engine.SetPlan(t.Context(), "template", "free"); err != nil {
 			t.Fatal(err)
