@@ -216,3 +216,60 @@ func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestARecordWithoutAnAttemptIsOfTheFirst: an application wrote it.
+func TestARecordWithoutAnAttemptIsOfTheFirst(t *testing.T) {
+	begin := func(s Status) *world {
+		w := newWorld(t, Options{})
+		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: s, Class: "neural", Seconds: askedA, RequestedAt: monday, UpdatedAt: monday})
+		return w
+	}
+	w := begin(Running)
+	if err := w.tellEnd("FAILED", 1); err != nil {
+		t.Fatal(err)
+	}
+	if j := w.record(jobA); j.Status != Failed || j.Attempt != 1 {
+		t.Errorf("%+v", j)
+	}
+	for attempt, next := range map[int]int{1: 1, 2: 0} {
+		w = begin(Running)
+		if l, err := ReadLetter(t.Context(), w.jobs, []byte(messageOf(attempt))); err != nil || l.Next != next || l.Over || (next == 0) != strings.Contains(l.Reason, "follows on a failure, but attempt 1 is running") {
+			t.Errorf("attempt %d: %+v, %v", attempt, l, err)
+		}
+	}
+}
+
+// TestWhoListsJobsMayStop after any of them.
+func TestWhoListsJobsMayStop(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.owed(5)
+	n := 0
+	if err := w.jobs.List(t.Context(), Filter{}, func(Job) bool { n++; return n < 2 }); err != nil || n != 2 {
+		t.Errorf("%d jobs, %v", n, err)
+	}
+}
+
+// TestUnitsThatAreNotGivenBackAreToldOf: the work no longer fits, and the release of what it held fails.
+func TestUnitsThatAreNotGivenBackAreToldOf(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour, Refuse: true})
+	w.spend("alice", 165)
+	w.send(messageOf(1))
+	told := 0
+	for nth := 1; nth < 6 && told == 0; nth++ {
+		w.failNth("Commit", nth, fault{before: throttled})
+		_, err := w.p.Callback(t.Context(), []byte(`{"execution":"x","status":"SUCCEEDED","input":`+w.inputOf(1)+`,"result":{"durationSeconds":1200}}`))
+		if j := w.record(jobA); j.Status == Unpaid && err != nil {
+			told++
+		} else if j.Status == Unpaid {
+			break
+		}
+	}
+	if told == 0 {
+		t.Error("nobody hears that a release failed")
+	}
+	w.wire.trouble = nil
+	if err := w.tellEnd("SUCCEEDED", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.want(jobA, Unpaid, "", 165, 0)
+}
