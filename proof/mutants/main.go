@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("run", "", "only the tests that go test -run takes for this")
 	files := flags.String("files", "", "change only files whose path fits this regular expression")
 	skip := flags.String("skip", `\.(Debug|Info|Warn|Error)(Context)?\(`, "leave no statement out that fits this regular expression. The default: what is logged")
+	at := flags.String("at", "", "try only the changes at these places, FILE:LINE or FILE:LINE:COLUMN, separated by commas: those that an earlier run has listed")
 	sample := flags.Int("sample", 0, "try so many of the changes, drawn at random. 0: all")
 	seed := flags.Uint64("seed", 1, "of that draw")
 	jobs := flags.Int("jobs", min(2, runtime.NumCPU()), "how many run at the same time")
@@ -80,6 +81,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *at != "" {
+		if all, err = chosen(all, strings.Split(*at, ",")); err != nil {
+			return err
+		}
+	}
 	if *sample > 0 && *sample < len(all) {
 		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:*sample]
@@ -96,4 +102,21 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("%.1f %% are noticed, and %g %% are wanted", share, *least)
 	}
 	return nil
+}
+
+// chosen returns the mutants at some places. A place without any is an error: it has moved, or is misspelled.
+func chosen(all []mutant, places []string) (some []mutant, err error) {
+	for _, place := range places {
+		n := len(some)
+		for _, m := range all {
+			line := fmt.Sprintf("%s:%d", m.file, m.at.line)
+			if place == line || place == fmt.Sprintf("%s:%d", line, m.at.col) {
+				some = append(some, m)
+			}
+		}
+		if len(some) == n {
+			return nil, fmt.Errorf("there is nothing to change at %s", place)
+		}
+	}
+	return some, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -95,6 +96,27 @@ func TestEachKindOfChangeIsMade(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestThePlacesOfAnEarlierRunAreTriedAlone by line, or by line and column.
+func TestThePlacesOfAnEarlierRunAreTriedAlone(t *testing.T) {
+	all, err := mutate("sample.go", []byte(sample), func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := chosen(all, []string{"sample.go:14:10", "sample.go:20"})
+	var got []string
+	for _, m := range some {
+		got = append(got, fmt.Sprintf("%d:%d", m.at.line, m.at.col))
+	}
+	if want := []string{"14:10", "20:7", "20:11", "20:13", "20:16", "20:19"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	for _, place := range []string{"sample.go:1", "sample.go:14:9", "other.go:14", "sample.go", ""} {
+		if some, err := chosen(all, []string{"sample.go:20", place}); err == nil {
+			t.Errorf("%q: %v", place, some)
+		}
 	}
 }
 
