@@ -5,48 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
-
-// Debt is what a charge within an organisation leaves until the organisation is settled. It is
-// written with the charge, in one step, so that a caller who dies in between leaves it behind.
-type Debt struct {
-	To    string    // who is owed: the organisation
-	Cost  int64     // units
-	Since time.Time // when the subject was charged, a whole second
-	Given bool      // Since is the caller's time (Request.Now), and the debt is settled at it
-}
-
-// String encodes the debt in one line, "30 @1779667200 <acme": the units, since when in Unix seconds
-// ("=" in place of "@": the caller's time), and who is owed, percent-encoded.
-//
-// Stores keep this text; ParseDebt reads it.
-func (d Debt) String() string {
-	mark := " @"
-	if d.Given {
-		mark = " ="
-	}
-	return strconv.FormatInt(d.Cost, 10) + mark + strconv.FormatInt(d.Since.Unix(), 10) + " <" + url.QueryEscape(d.To)
-}
-
-// ParseDebt reads what Debt.String wrote. What it cannot read is an ErrFormat.
-func ParseDebt(s string) (Debt, error) {
-	parts := strings.Split(s, " ")
-	if p := (recordParser{ok: len(parts) == 3}); p.ok && parts[1] != "" {
-		mark, since := parts[1][:1], parts[1][1:]
-		to, named := strings.CutPrefix(parts[2], "<")
-		d := Debt{To: p.id(to), Cost: p.units(parts[0]), Since: p.time(since), Given: mark == "="}
-		if p.ok && named && (mark == "@" || d.Given) {
-			return d, nil
-		}
-	}
-	return Debt{}, Errorf(CodeFormat, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
-}
 
 // lookTime bounds how long a look at a subject takes to finish what the subject owes. What is not
 // finished by then is left to the next look. answerTime bounds how long it waits for one
@@ -59,15 +21,6 @@ const (
 // silent are organisations that could not be charged a moment ago, with the error of that. Whoever
 // finishes debts asks each of them once: so one that does not answer keeps no others waiting.
 type silent struct{ errors sync.Map }
-
-// errOwing says that a charge has no room for its debt.
-var errOwing = errors.New("debts are in the way")
-
-// owing is the error of a charge that has no room for its debt.
-func owing(r Request) *Error {
-	return Errorf(CodeUnavailable, errOwing, "subject %q has %d charges of meter %q for which organisations are not settled, the most there can be; "+
-		"nothing was charged, try again once the organisations can be reached", r.Subject, MaxDebts, r.Meter)
-}
 
 // finishSeen finishes the debts that v shows. The look that found them does not depend on it: what
 // cannot be finished now stays for the next one.

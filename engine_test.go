@@ -1,47 +1,34 @@
 package headroom_test
 
 import (
-	"context"
 	"errors"
-	"reflect"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/lumcast/headroom"
-	"github.com/lumcast/headroom/memstore"
 )
 
-// crowded is a store in which others are always faster.
-type crowded struct{ headroom.Store }
-
-func (s crowded) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	v, err := s.Load(ctx, headroom.Query{Key: c.Key, IDs: []string{c.Records[0].ID}})
-	return v, false, err
+func TestEngineChecksItsSettings(t *testing.T) {
+	store := brokenStore{}
+	for name, c := range map[string]struct {
+		store   headroom.Store
+		catalog *headroom.Catalog
+		opts    headroom.Options
+	}{
+		"no store":                  {nil, headroom.Lumcast(), headroom.Options{}},
+		"no catalog":                {store, nil, headroom.Options{}},
+		"a horizon of a second":     {store, headroom.Lumcast(), headroom.Options{Horizon: 1e9}},
+		"a horizon of 90 seconds":   {store, headroom.Lumcast(), headroom.Options{Horizon: 90e9}},
+		"a horizon of less than 0":  {store, headroom.Lumcast(), headroom.Options{Horizon: -headroom.DefaultHorizon}},
+		"a horizon with a fraction": {store, headroom.Lumcast(), headroom.Options{Horizon: headroom.DefaultHorizon + 1}},
+	} {
+		if e, err := headroom.New(c.store, c.catalog, c.opts); !errors.Is(err, headroom.ErrInvalid) || e != nil {
+			t.Errorf("%s: %v, want an error", name, err)
+		}
+	}
+	if _, err := headroom.New(store, headroom.Lumcast(), headroom.Options{}); err != nil {
+		t.Errorf("the zero settings: %v", err)
+	}
 }
 
-func TestContentionEndsWithTheCallersPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, err := headroom.New(crowded{memstore.New(nil)}, headroom.Lumcast(), headroom.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		d, err := e.Deduct(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1})
-		if !reflect.DeepEqual(d, headroom.Decision{}) || !errors.Is(err, headroom.ErrContended) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%+v, %v: want an error of the context's", d, err)
-		}
-		if waited := time.Since(began); waited > 10*time.Millisecond {
-			t.Errorf("it waited %s, longer than its caller", waited)
-		}
-		began = time.Now()
-		if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1}); !errors.Is(err, headroom.ErrContended) {
-			t.Errorf("%v: want %s", err, headroom.CodeContended)
-		}
-		if waited := time.Since(began); waited > 5*time.Second {
-			t.Errorf("it tried for %s", waited)
-		}
-	})
-}
+// brokenStore is never asked.
+type brokenStore struct{ headroom.Store }

@@ -5,18 +5,6 @@ import (
 	"errors"
 )
 
-// Forgetter is what a Store can do beside: remove a subject for good.
-type Forgetter interface {
-	// Forget removes all that is stored of a subject under the given meters, and under others that the store
-	// finds: its plan, counts, history, holds, grants, debts and what is remembered of ids. Whatever belongs to
-	// other subjects, or to somebody else's attributes beside them, stays as it is.
-	//
-	// It is a series of steps and may be cut off after any: called again, it finishes. What others write of the
-	// subject meanwhile may stay. progress, unless it is nil, hears after each step how many rows are removed so far.
-	// An item of a table, a row and what stands for either count as one. A subject of which there is nothing is no error.
-	Forget(ctx context.Context, subject string, meters []string, progress func(rows int)) (rows int, err error)
-}
-
 // Forget removes a subject for good, of each meter, and returns how many rows of the store that took. After an error,
 // or where it was cut off, it is called again. See that no work of the subject is under way.
 //

@@ -72,127 +72,12 @@ var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", 
 
 func (p Period) anchored() bool { return p.kind >= everyDay }
 
-// cycle returns a reading with which a window begins, and how long the windows are: so many months, or else so many days.
-func (p Period) cycle() (start time.Time, months, days int) {
-	c := calendar[p.kind]
-	if p.anchored() {
-		return time.Unix(p.anchor, 0).UTC(), c.months * int(p.every), c.days * int(p.every)
-	}
-	start = time.Unix(0, 0).UTC()
-	if p.kind == byWeek {
-		start = start.AddDate(0, 0, 4+int(p.first)) // 5 January 1970 is a Monday
-	}
-	return start, c.months, c.days
-}
-
-// begin returns the reading with which the nth window begins, counted from that of cycle.
-func (p Period) begin(n int) time.Time {
-	start, months, days := p.cycle()
-	if months == 0 {
-		return start.AddDate(0, 0, n*days)
-	}
-	// Counted from the start each time, so that a month that lacks the day gives its last one and a later month has the day again.
-	first := time.Date(start.Year(), start.Month()+time.Month(n*months), 1, start.Hour(), start.Minute(), start.Second(), 0, time.UTC)
-	last := first.AddDate(0, 1, -1)
-	return first.AddDate(0, 0, min(start.Day(), last.Day())-1)
-}
-
-// index returns the number of the window in which a reading lies, counted from that of cycle.
-func (p Period) index(reading time.Time) int {
-	start, months, days := p.cycle()
-	if months == 0 {
-		return int(floorDiv(reading.Unix()-start.Unix(), int64(days)*24*60*60))
-	}
-	n := int(floorDiv(int64(reading.Year()-start.Year())*12+int64(reading.Month()-start.Month()), int64(months)))
-	if reading.Before(p.begin(n)) {
-		n--
-	}
-	return n
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// key names the window that begins with a reading. An hour has none of this kind, since it needs an offset too.
-func (p Period) key(begin time.Time) string {
-	switch {
-	case p.anchored():
-		return fmt.Sprintf("%s--P%d%s", readingText(begin), p.every, calendar[p.kind].designator)
-	case p.kind == byDay:
-		return begin.Format(dateForm)
-	case p.kind == byMonth:
-		return begin.Format("2006-01")
-	case p.kind == byQuarter:
-		return fmt.Sprintf("%04d-Q%d", begin.Year(), (begin.Month()+2)/3)
-	case p.kind == byYear:
-		return begin.Format("2006")
-	case p.first != 0:
-		return begin.Format(dateForm) + "--P1W"
-	}
-	year, week := begin.ISOWeek()
-	return fmt.Sprintf("%04d-W%02d", year, week)
-}
-
-// Forms of a reading.
-const (
-	dateForm   = "2006-01-02"
-	minuteForm = "2006-01-02T15:04"
-	secondForm = "2006-01-02T15:04:05"
-)
-
-// readingText writes a reading in its shortest form.
-func readingText(reading time.Time) string {
-	hour, minute, second := reading.Clock()
-	switch {
-	case second != 0:
-		return reading.Format(secondForm)
-	case hour != 0 || minute != 0:
-		return reading.Format(minuteForm)
-	}
-	return reading.Format(dateForm)
-}
-
-func parseReading(text string) (time.Time, error) {
-	for _, form := range []string{dateForm, minuteForm, secondForm} {
-		// time.Parse also takes an hour of one digit, and fractions of a second.
-		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1 {
-			return t, nil
-		}
-	}
-	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
-}
-
 // Location is the time zone by whose clock the windows are cut.
 func (p Period) Location() *time.Location {
 	if p.zone.location == nil {
 		return time.UTC
 	}
 	return p.zone.location
-}
-
-// String returns the text that ParsePeriod reads, in its shortest form.
-func (p Period) String() string {
-	text := calendar[p.kind].name
-	switch {
-	case p.anchored() && p.every == 1:
-		text = "every " + text
-	case p.anchored():
-		text = fmt.Sprintf("every %d %ss", p.every, text)
-	case p.first != 0:
-		text += " from " + weekdays[p.first]
-	}
-	if p.anchored() {
-		text += " from " + readingText(time.Unix(p.anchor, 0).UTC())
-	}
-	if p.zone.location != nil {
-		text += " in " + p.zone.location.String()
-	}
-	return text
 }
 
 // ParsePeriod reads what a configuration says of a window:
@@ -273,4 +158,53 @@ func kindNamed(name string, least, most periodKind) (periodKind, bool) {
 		}
 	}
 	return 0, false
+}
+
+// String returns the text that ParsePeriod reads, in its shortest form.
+func (p Period) String() string {
+	text := calendar[p.kind].name
+	switch {
+	case p.anchored() && p.every == 1:
+		text = "every " + text
+	case p.anchored():
+		text = fmt.Sprintf("every %d %ss", p.every, text)
+	case p.first != 0:
+		text += " from " + weekdays[p.first]
+	}
+	if p.anchored() {
+		text += " from " + readingText(time.Unix(p.anchor, 0).UTC())
+	}
+	if p.zone.location != nil {
+		text += " in " + p.zone.location.String()
+	}
+	return text
+}
+
+// Forms of a reading.
+const (
+	dateForm   = "2006-01-02"
+	minuteForm = "2006-01-02T15:04"
+	secondForm = "2006-01-02T15:04:05"
+)
+
+// readingText writes a reading in its shortest form.
+func readingText(reading time.Time) string {
+	hour, minute, second := reading.Clock()
+	switch {
+	case second != 0:
+		return reading.Format(secondForm)
+	case hour != 0 || minute != 0:
+		return reading.Format(minuteForm)
+	}
+	return reading.Format(dateForm)
+}
+
+func parseReading(text string) (time.Time, error) {
+	for _, form := range []string{dateForm, minuteForm, secondForm} {
+		// time.Parse also takes an hour of one digit, and fractions of a second.
+		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1 {
+			return t, nil
+		}
+	}
+	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
 }

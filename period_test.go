@@ -2,9 +2,7 @@ package headroom_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/lumcast/headroom"
 )
@@ -144,44 +142,5 @@ func TestPeriodsAreComparable(t *testing.T) {
 			t.Errorf("%q is the same as %q", text, other)
 		}
 		seen[p] = text
-	}
-}
-
-func TestZonesAreOneForAllGoroutines(t *testing.T) {
-	zones := []string{"Europe/Oslo", "Asia/Seoul", "America/Lima"}
-	got := make([][]headroom.Period, 16)
-	var all sync.WaitGroup
-	for i := range got {
-		all.Go(func() {
-			for _, zone := range zones {
-				p, err := headroom.ParsePeriod("day in " + zone)
-				if err != nil {
-					t.Error(err)
-				}
-				p.At(time.Unix(int64(i)*1e8, 0))
-				got[i] = append(got[i], p)
-			}
-		})
-	}
-	all.Wait()
-	for i, periods := range got {
-		for j, p := range periods {
-			if p != got[0][j] {
-				t.Errorf("goroutine %d has another %s than the first", i, p)
-			}
-		}
-	}
-}
-
-func TestPlansCutACounterAlike(t *testing.T) {
-	plan := func(name, text string) headroom.Plan {
-		return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: "slots", Name: "day", Period: parse(t, text), Units: 1}}}
-	}
-	if _, err := headroom.NewCatalog("a", []headroom.Plan{plan("a", "day in Europe/Berlin"), plan("b", "day in Europe/Berlin")}, nil); err != nil {
-		t.Error(err)
-	}
-	_, err := headroom.NewCatalog("a", []headroom.Plan{plan("a", "day in Europe/Berlin"), plan("b", "day in Europe/Paris")}, nil)
-	if want := `limit "day" of meter "slots" is by day in Europe/Berlin in one plan and by day in Europe/Paris in another: give one of them another name`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }

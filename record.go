@@ -224,6 +224,11 @@ func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
 // expired reports whether a hold is over at now.
 func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
 
+// lapsed reports whether the record is of a hold whose time was over before it was settled or released, whether or not it was cleared away since.
+func (r Record) lapsed(now time.Time) bool {
+	return r.Kind == KindHold && r.expired(now) || r.Kind == KindReleased && !r.Expires.IsZero()
+}
+
 // ended is what is remembered of a hold whose units came back: where it counted and what it crossed, for repeats of it, and of one that expired, when.
 func (r Record) ended(expired bool) Record {
 	e := Record{Kind: KindReleased, Cost: r.Cost, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
@@ -250,4 +255,43 @@ func (r Record) take(units int64) (left []ChargedWindow, taken []ChargedWindow) 
 		taken = append(taken, ChargedWindow{Limit: left[i].Limit, Start: left[i].Start, Units: n})
 	}
 	return left, taken
+}
+
+// addWindow adds a charge to those of a record: in the same window, or in one after it.
+func addWindow(windows []ChargedWindow, w ChargedWindow) []ChargedWindow {
+	out := make([]ChargedWindow, 0, len(windows)+1)
+	placed := false
+	for _, have := range windows {
+		if !placed && (have.Limit > w.Limit || have.Limit == w.Limit && have.Start.After(w.Start)) {
+			out, placed = append(out, w), true
+		}
+		if !placed && have.Limit == w.Limit && have.Start.Equal(w.Start) {
+			have.Units += w.Units
+			placed = true
+		}
+		out = append(out, have)
+	}
+	if !placed {
+		out = append(out, w)
+	}
+	return out
+}
+
+// estimate returns what was held, if the record is of a hold.
+func (r Record) estimate() (int64, bool) {
+	switch r.Kind {
+	case KindHold, KindReleased:
+		return r.Cost, true
+	case KindSettled:
+		return r.Held, true
+	}
+	return 0, false
+}
+
+// what says in words what an id stands for.
+func (r Record) what() string {
+	word := map[Kind]string{
+		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of", KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
+	}[r.Kind]
+	return word + " " + strconv.FormatInt(r.Cost, 10)
 }

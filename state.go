@@ -55,22 +55,6 @@ type Total struct {
 	Unknown bool // a writer that does not keep history closed the window
 }
 
-// Grant is units that a subject has beside those of its plan.
-type Grant struct {
-	Units   int64
-	Used    int64
-	Expires time.Time
-}
-
-// live reports whether the grant can still be drawn on.
-func (g Grant) live(now time.Time) bool { return g.Expires.After(now) }
-
-// same reports whether g and o are one grant, however much of it is used.
-func (g Grant) same(o Grant) bool { return g.Units == o.Units && g.Expires.Equal(o.Expires) }
-
-// left is what the grant has left. It is negative where more is used than there ever was.
-func (g Grant) left() int64 { return g.Units - g.Used }
-
 // AddTotal returns past with the total t in its place, latest first, the oldest beyond HistoryWindows dropped. A total that past already has for the same window is replaced, unless it is unknown, and one of nothing is left out.
 func AddTotal(past []Total, t Total) []Total {
 	kept := make([]Total, 0, len(past)+1)
@@ -97,3 +81,19 @@ func totalOf(past []Total, start time.Time) (Total, bool) {
 	}
 	return Total{}, false
 }
+
+// Grant is units that a subject has beside those of its plan.
+type Grant struct {
+	Units   int64
+	Used    int64
+	Expires time.Time
+}
+
+// live reports whether the grant can still be drawn on.
+func (g Grant) live(now time.Time) bool { return g.Expires.After(now) }
+
+// same reports whether g and o are one grant, however much of it is used.
+func (g Grant) same(o Grant) bool { return g.Units == o.Units && g.Expires.Equal(o.Expires) }
+
+// left is what the grant has left. It is negative where more is used than there ever was.
+func (g Grant) left() int64 { return g.Units - g.Used }

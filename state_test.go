@@ -1,7 +1,6 @@
 package headroom_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -43,16 +42,5 @@ func TestHistoryKeepsTheLatestTotals(t *testing.T) {
 	}
 	if got := headroom.AddTotal(past, headroom.Total{Start: at(0), Units: 1}); !slices.Equal(got, past) {
 		t.Errorf("a total older than all that are kept: %v", got)
-	}
-}
-
-func TestErrorsMatchTheSentinelOfTheirCode(t *testing.T) {
-	cause := errors.New("the cause")
-	err := error(headroom.Errorf(headroom.CodeThrottled, cause, "slow down, %s", "please"))
-	if err.Error() != "slow down, please: the cause" || !errors.Is(err, headroom.ErrThrottled) || errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, cause) {
-		t.Errorf("%v", err)
-	}
-	if err := headroom.Errorf(headroom.CodeInvalid, nil, "wrong"); err.Error() != "wrong" || err.Unwrap() != nil || errors.Is(err, cause) {
-		t.Errorf("%v", err)
 	}
 }

@@ -1,9 +1,3 @@
-// Package headroom decides whether a subject may spend units of a metered thing in the present calendar window, and records what was spent: exactly once and never past the limit, whoever else is writing.
-//
-// An Engine joins a Store (packages embedded, dynamostore and memstore) with a Catalog of plans and prices. Preflight looks before the work, Deduct charges after it; Hold reserves before and Settle charges after.
-//
-// The path of a request is the order of the files: window.go, period.go and zone.go cut time; price.go and plan.go hold the configuration; state.go and record.go are what a store keeps; place.go, decide.go, charge.go and
-// giveback.go decide, without side effects; store.go is the contract of a store; engine.go joins them, within.go joins two subjects; usage.go shows.
 package headroom
 
 import (
@@ -58,6 +52,91 @@ func (p Period) hour(t time.Time) Window {
 		w.End = p.zone.turn(t, last)
 	}
 	return w
+}
+
+// cycle returns a reading with which a window begins, and how long the windows are: so many months, or else so many days.
+func (p Period) cycle() (start time.Time, months, days int) {
+	c := calendar[p.kind]
+	if p.anchored() {
+		return time.Unix(p.anchor, 0).UTC(), c.months * int(p.every), c.days * int(p.every)
+	}
+	start = time.Unix(0, 0).UTC()
+	if p.kind == byWeek {
+		start = start.AddDate(0, 0, 4+int(p.first)) // 5 January 1970 is a Monday
+	}
+	return start, c.months, c.days
+}
+
+// begin returns the reading with which the nth window begins, counted from that of cycle.
+func (p Period) begin(n int) time.Time {
+	start, months, days := p.cycle()
+	if months == 0 {
+		return start.AddDate(0, 0, n*days)
+	}
+	// Counted from the start each time, so that a month that lacks the day gives its last one and a later month has the day again.
+	first := time.Date(start.Year(), start.Month()+time.Month(n*months), 1, start.Hour(), start.Minute(), start.Second(), 0, time.UTC)
+	last := first.AddDate(0, 1, -1)
+	return first.AddDate(0, 0, min(start.Day(), last.Day())-1)
+}
+
+// index returns the number of the window in which a reading lies, counted from that of cycle.
+func (p Period) index(reading time.Time) int {
+	start, months, days := p.cycle()
+	if months == 0 {
+		return int(floorDiv(reading.Unix()-start.Unix(), int64(days)*24*60*60))
+	}
+	n := int(floorDiv(int64(reading.Year()-start.Year())*12+int64(reading.Month()-start.Month()), int64(months)))
+	if reading.Before(p.begin(n)) {
+		n--
+	}
+	return n
+}
+
+const day = 24 * time.Hour
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// longest is the greatest length of the period's windows. In a zone it is a day more than that of the
+// calendar, which is the most that a clock was ever set back.
+func (p Period) longest() (longest time.Duration) {
+	if p.kind == byHour {
+		return time.Hour // it is cut where the clock is set back
+	}
+	_, months, days := p.cycle()
+	longest = time.Duration(days) * day
+	for n := 0; months > 0 && n < 48; n++ { // four years of months, one of them a leap year, in windows of any length
+		longest = max(longest, p.begin(n+1).Sub(p.begin(n)))
+	}
+	if p.zone.location != nil {
+		longest += day
+	}
+	return longest
+}
+
+// key names the window that begins with a reading. An hour has none of this kind, since it needs an offset too.
+func (p Period) key(begin time.Time) string {
+	switch {
+	case p.anchored():
+		return fmt.Sprintf("%s--P%d%s", readingText(begin), p.every, calendar[p.kind].designator)
+	case p.kind == byDay:
+		return begin.Format(dateForm)
+	case p.kind == byMonth:
+		return begin.Format("2006-01")
+	case p.kind == byQuarter:
+		return fmt.Sprintf("%04d-Q%d", begin.Year(), (begin.Month()+2)/3)
+	case p.kind == byYear:
+		return begin.Format("2006")
+	case p.first != 0:
+		return begin.Format(dateForm) + "--P1W"
+	}
+	year, week := begin.ISOWeek()
+	return fmt.Sprintf("%04d-W%02d", year, week)
 }
 
 // ISOWeek returns the ISO 8601 week in UTC that holds t.

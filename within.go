@@ -2,14 +2,9 @@ package headroom
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"maps"
-	"strconv"
 	"time"
-	"unicode/utf8"
 )
 
 // withinHold is how long the organisation's units stay reserved while the user is asked. If the caller dies in between, they come back after it.
@@ -24,29 +19,6 @@ type Joint struct {
 	Allowed            bool     // by both
 	Operation          string   // the id of the charge at the organisation, as OperationWithin gives it. Of what a release that knew none charged, the request's own. Empty unless Allowed
 	Organisation, User Decision // User is empty if the organisation refuses. If the user refuses, Organisation says that what it held came back
-}
-
-// errSettled says that another delivery of the request was charged while this one was refused.
-var errSettled = errors.New("another delivery was charged")
-
-// OperationWithin is the id at an organisation of what its user subject charges under operation: users
-// choose their ids without asking one another. It begins with the operation for whoever reads it, cut
-// to 100 bytes. What keeps them apart are 96 bits of SHA-256 over the two, at its end. The subject's name
-// is not in it: who is forgotten leaves none behind at the organisation.
-func OperationWithin(subject, operation string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", subject, operation))
-	return cutTo(operation, 100) + "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-// cutTo is what of s fits into n bytes, in whole characters.
-func cutTo(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation.
@@ -282,84 +254,3 @@ func apartFrom(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // answers reports whether an error says what became of the operation: a repeat would say it again.
 func answers(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) }
-
-// deductWithin decides the user's part of a deduction. witness says that the organisation knows of a charge that does not name it.
-func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
-	return func(v View) (verdict, error) {
-		if have, ok := v.Records[r.Operation]; ok {
-			// Programs that do not know Within left it out.
-			unsaid := have.Within == "" && (v.Older || witness)
-			if have.Kind == KindDeduct && have.Within != owed.To && !unsaid {
-				return verdict{}, otherPayer(r, have, owed.To)
-			}
-			return k.deducted(v, r, have)
-		}
-		answer, err := k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost, Within: owed.To}, nil, r.Cost)
-		if err != nil || !answer.charges {
-			return answer, err
-		}
-		if _, there := v.State.Debts[r.Operation]; there || len(v.State.Debts) >= MaxDebts {
-			return verdict{}, owing(r)
-		}
-		answer.change.Debts = []DebtStep{{ID: r.Operation, Is: &owed}}
-		return answer, nil
-	}
-}
-
-// otherPayer is the conflict of an operation that was charged together with another organisation, or with none.
-func otherPayer(r Request, have Record, within string) *Error {
-	say := func(organisation string) string {
-		if organisation == "" {
-			return "to its subject alone"
-		}
-		return "within organisation " + strconv.Quote(organisation)
-	}
-	return conflict("operation %q was charged %s and is now asked for %s: an id stands for one piece of work", r.Operation, say(have.Within), say(within))
-}
-
-// holdAgain is a hold that may follow on one of the same id that has ended.
-func (k rules) holdAgain(r Request, lasts time.Duration) intent {
-	first := k.hold(r, lasts)
-	return func(v View) (verdict, error) {
-		have, ok := v.Records[r.Operation]
-		switch {
-		case ok && have.Kind == KindHold && have.expired(v.Now):
-			clear, _, err := k.sweep(v, r, r.Operation)
-			return clear, err
-		case ok && have.Kind == KindReleased && have.Cost == r.Cost:
-			return k.reserve(v, r, lasts, &have)
-		}
-		return first(v)
-	}
-}
-
-// abandon ends the hold for a request that will not be charged, and forgets its id, so that it can be asked again. Where nothing is held, another delivery or the time has ended it.
-func (k rules) abandon(r Request) intent {
-	return func(v View) (verdict, error) {
-		have, ok := v.Records[r.Operation]
-		switch {
-		case ok && have.Kind == KindSettled:
-			return verdict{}, errSettled
-		case ok && have.Kind == KindHold:
-			return k.free(v, r, have, nil)
-		}
-		r := r
-		r.SkipClosed = false
-		plan, standings, err := k.look(v, r)
-		if err != nil {
-			return verdict{}, err
-		}
-		return verdict{decision: decided(v, plan, standings, r.Cost, ReasonReleased, true)}, nil
-	}
-}
-
-// settleAlways settles, and charges an operation that holds nothing.
-func (k rules) settleAlways(r Request) intent {
-	settle := k.settle(r)
-	return func(v View) (verdict, error) {
-		if _, ok := v.Records[r.Operation]; !ok {
-			return k.charge(v, r, Record{Kind: KindSettled, Cost: r.Cost, Held: r.Cost}, nil, r.Cost)
-		}
-		return settle(v)
-	}
-}

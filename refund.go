@@ -1,0 +1,40 @@
+package headroom
+
+import "cmp"
+
+// refund decides that units of a charge come back.
+func (k rules) refund(r RefundRequest) intent {
+	of := Request{Subject: r.Subject, Meter: r.Meter, Now: r.Now}
+	began := Request{Meter: r.Meter, Operation: r.Operation, Began: r.Began}
+	return func(v View) (verdict, error) {
+		if have, ok := v.Records[r.ID]; ok {
+			if have.Kind != KindRefund || have.Of != r.Operation || r.Units != 0 && r.Units != have.Cost {
+				return verdict{}, conflict("id %q stands for %s and now asks for another refund", r.ID, have.what())
+			}
+			return k.replay(v, of, have, ReasonRefunded)
+		}
+		charged, ok := v.Records[r.Operation]
+		if !ok {
+			return verdict{}, cmp.Or[error](k.tooOld(v, began), unknown(r.Operation, "refunded"))
+		}
+		if charged.Kind != KindDeduct && charged.Kind != KindSettled {
+			return verdict{}, conflict("operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())
+		}
+		left := charged.Cost - charged.Refunded
+		if of.Cost = r.Units; of.Cost == 0 {
+			of.Cost = left
+		}
+		if of.Cost > left {
+			return verdict{}, invalid("a refund of %d of operation %q: of its %d units %d were refunded before", of.Cost, r.Operation, charged.Cost, charged.Refunded)
+		}
+		less := charged
+		less.Refunded += of.Cost
+		c := k.change(v, of.key(), r.Now)
+		c.Records = []RecordStep{{ID: r.ID, Is: &Record{Kind: KindRefund, Cost: of.Cost, Of: r.Operation}}, {ID: r.Operation, Was: &charged, Is: &less}}
+		var err error
+		if c.Steps, c.Grants, err = back(v, &less, of.Cost); err != nil {
+			return verdict{}, err
+		}
+		return k.final(v, of, c, ReasonRefunded)
+	}
+}
