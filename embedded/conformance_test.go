@@ -10,7 +10,10 @@ import (
 )
 
 var harness = storetest.Harness{
-	Open:      func(tb testing.TB, clock func() time.Time) headroom.Store { return open(tb, nil, tb.TempDir(), clock) },
+	Open: func(tb testing.TB, clock func() time.Time) headroom.Store { return open(tb, nil, tb.TempDir(), clock) },
+	Reopen: func(tb testing.TB, closed headroom.Store, clock func() time.Time) headroom.Store {
+		return open(tb, nil, closed.(*Store).dir, clock)
+	},
 	HostClock: true,
 	Sweeps:    true,
 	Accept:    func(ctx context.Context, store headroom.Store) error { return store.(*Store).AcceptClock(ctx) },

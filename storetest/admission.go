@@ -9,27 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// admission holds rules 1 to 4: who is admitted and who is refused.
-var admission = []rule{
-	{"1 never over", neverOver},
-	{"1 a decision is one request to the store, of a new window two", requests},
-	{"1 a record charge goes past the limit and says so", recorded},
-	{"2 never refused wrongly", neverRefusedWrongly},
-	{"2 the loser of the race into a new week tries again", loserTriesAgain},
-	{"2 the loser of the race to repair a window tries again", loserOfRepairTriesAgain},
-	{"1 never over while a window is brought back", neverOverInRepair},
-	{"2 contention without end is an error", contentionIsAnError},
-	{"3 the first deduction of a window obeys the limit", firstObeysTheLimit},
-	{"4 a refusal changes nothing", refusalChangesNothing},
-	{"case 9 an item of last week at its limit", lastWeekAtItsLimit},
-	{"case 10 cost greater than the limit as a subject's very first", neverFits},
-	{"case 11 a smaller cost after a refused one", smallerAfterRefused},
-	{"case 12 a refusal by one limit burns no other", refusalBurnsNoOther},
-	{"case 13 odd costs block no later call", oddCosts},
-	{"case 34 counts past 2^53 are exact", exactCounts},
-	{"case 49 a charge beyond int64 leaves the subject usable", beyondInt64},
-}
-
 func neverOver(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	for i := range int64(28) {

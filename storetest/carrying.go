@@ -8,18 +8,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// carrying holds what a limit's CarryOver does: units that a window leaves over are there for the next one.
-var carrying = []rule{
-	{"carry-over: what is left goes to the next window, up to the cap", carriesOver},
-	{"carry-over: windows that nobody used leave theirs too", carriesOverUnseen},
-	{"carry-over: a hold that is live at the end was not left", carriesOverHolds},
-	{"carry-over: what comes back after the end was not left", carriesOverNoReturns},
-	{"carry-over: a hold that is extended while the window ends is not carried over too", carriesOverNoExtended},
-	{"carry-over: a cost that another window could hold is over the limit, not never satisfiable", carriedCouldFit},
-	{"carry-over: a change of plan takes nothing carried away", carriedStays},
-	{"carry-over: a window that was brought back has no second allowance", carriedIsNoSecondAllowance},
-}
-
 // carrier returns a subject with so many units a week of which so many are carried over.
 func (w *world) carrier(units, most int64) account {
 	w.Helper()

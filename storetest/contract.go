@@ -1,29 +1,78 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/lumcast/headroom"
 )
 
-// contract holds what the comments of headroom.Store ask for, without an engine between.
+// contract is what the comments of headroom.Store ask for. Each rule calls the store directly, with no
+// engine in between, so that a rule which fails names the method and the promise that it broke.
+// The order is the order in which an author writes a store: read, write, refuse, remember, list, close.
 var contract = []rule{
-	{"contract of Load", loadContract},
-	{"contract of Commit", commitContract},
-	{"contract of Commit: records", recordContract},
-	{"contract of Commit: generations of records", generationContract},
-	{"contract of Commit: holds", holdContract},
-	{"contract of Commit: grants", grantContract},
-	{"contract of Commit: debts", debtContract},
-	{"contract of Owing", owingContract},
-	{"contract of Commit: several counters", stepsContract},
-	{"contract of Commit: totals of closed windows", totalsContract},
-	{"contract of Commit: what is carried over", carriedContract},
+	{"contract", "Load of a key that nobody has written shows nothing", loadsNothing,
+		"a subject's first charge is decided from an empty state; an error here would turn every new user away"},
+	{"contract", "Load and Commit tell the store's time, or the one they are given", tellsTheTime,
+		"windows open and holds end by View.Now; a caller who replays a log gives the time, and then no clock counts"},
+	{"contract", "Commit stores what it acknowledges", storesWhatItAcknowledges,
+		"units that were acknowledged and are not stored are spent a second time"},
+	{"contract", "Commit checks the count", checksTheCount,
+		"the count's Min and Max are all that keeps two writers together from going over a limit"},
+	{"contract", "Commit checks the window", checksTheWindow,
+		"a late writer must not add to a window that has closed, nor open one that is open already"},
+	{"contract", "Commit checks the plan", checksThePlan,
+		"a charge that was decided under one plan must not be made under another"},
+	{"contract", "SetPlan is for all meters of one subject", setsThePlan,
+		"one plan covers whatever a subject uses, and a change of plan forgets nothing that was used"},
+	{"contract", "Load brings the records that are asked for, and no others", loadsRecords,
+		"a repeat is known by its record; under another id it would be taken for other work"},
+	{"contract", "Commit checks every record of a change", checksRecords,
+		"the record is what keeps an operation from being charged twice, and a refund from being given twice"},
+	{"contract", "a record comes back as it was", keepsRecords,
+		"a repeat is answered, and a refund is split, by what the record says; what is lost of it is charged wrongly later"},
+	{"contract", "Commit makes all of a change or nothing", allOrNothing,
+		"half a change is a charge that nobody can repeat or undo"},
+	{"contract", "Commit adds to whatever is there", addsBlindly,
+		"a change says by how much, not to what; two that were made from one view must both count"},
+	{"contract", "Commit checks and writes in one step, whoever else writes", oneStep,
+		"between a check and a write that are two steps another writer spends the same units"},
+	{"contract", "a view stays as it was", viewsStay,
+		"an engine decides from a view while others write; a view that changes meanwhile is of no moment at all"},
+	{"contract", "Commit follows windows and keeps their totals", keepsTotals,
+		"a window that closes becomes history in the same write; no job runs later to save it"},
+	{"contract", "Commit checks the totals that it corrects", checksTotals,
+		"a refund of a closed window must not take its total below nothing, nor make up a total that is not there"},
+	{"contract", "Commit keeps what a window carried over", keepsCarried,
+		"a window may use what the one before it left, once, and nobody may say otherwise later"},
+	{"contract", "a charge and a hold age differently", agesRecords,
+		"ids are remembered for two generations and then forgotten; a hold is remembered until it ends"},
+	{"contract", "live holds have a place of their own, for 100", keepsHolds,
+		"a decision counts holds out of the total once they expire, so it must see them all; an item without a bound would burst"},
+	{"contract", "Commit checks every grant of a change", checksGrants,
+		"a grant that was replaced, used up or taken away meanwhile must not be drawn on"},
+	{"contract", "Commit draws on a grant whatever else was drawn", drawsBlindly,
+		"many draw on one grant at once; what a change says was used is no guard"},
+	{"contract", "Commit checks every debt of a change", checksDebts,
+		"a debt that is cleared twice, or for another organisation, is work that is charged twice or to nobody"},
+	{"contract", "debts have a place of their own, for 16", keepsDebts,
+		"a charge and its debt are one write, and the debt stays until somebody pays, however long that takes"},
+	{"contract", "Owing lists every key that owes", listsDebts,
+		"whoever pays the debts finds them by this list alone; a key that is left out is never charged"},
+	{"contract", "keys, limits and ids stay apart", staysApart,
+		"two names that become one key share one allowance, and one of them is refused for what the other used"},
+	{"contract", "a call that is cancelled fails with an Error and writes nothing", honoursContext,
+		"a caller reads from the code whether to repeat; an error without a code says nothing"},
+	{"contract", "Forget removes all of one subject and nothing of another", forgetsOne,
+		"a person who asks to be forgotten is owed that, and everybody else that nothing of theirs goes"},
+	{"contract", "what was acknowledged is there when the store is opened again", survivesClose,
+		"a process ends at any time; a charge that ends with it was given away"},
 }
 
 // bare is a key of a store, without an engine.
@@ -43,314 +92,242 @@ func (b bare) load(q headroom.Query) headroom.View {
 	q.Key = b.key
 	v, err := b.store.Load(b.Context(), q)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Load: %v", err)
 	}
 	return v
 }
 
-// commit expects that a change is made or not, and that the view which comes back is what is stored then. It returns that.
+// commit sends a change and expects that it is made or refused, as done says. What the store answers and
+// what it stores is compared with what a change means in Go: Change.Unmet and Change.Apply.
+// It returns what is stored afterwards.
 func (b bare) commit(what string, c headroom.Change, done bool) headroom.View {
 	b.Helper()
-	if c.Key == (headroom.Key{}) {
-		c.Key = b.key
+	c.Key, c.Horizon = b.key, horizon
+	c.Now = base // a window of the future is then the change's own doing, and no clock's
+	q := headroom.Query{IDs: c.IDs(), History: true}
+	want := b.load(q)
+	unmet := unmet(c, want)
+	if (unmet == "") != done {
+		b.Fatalf("%s: Load shows what cannot be stored after the changes so far (unmet: %q):\n%s", what, unmet, viewText(want))
 	}
-	c.Horizon = horizon
-	c.Now = base // windows of the future are the change's own doing, and no clock's
-	v, ok, err := b.store.Commit(b.Context(), c)
-	if err != nil || ok != done {
-		b.Fatalf("%s: %t, %v: want %t", what, ok, err, done)
+	v, made, err := b.store.Commit(b.Context(), c)
+	switch {
+	case err != nil:
+		b.Fatalf("%s: Commit failed: %v", what, err)
+	case made && !done:
+		b.Fatalf("%s: Commit made the change, though a guard is not met: %s", what, unmet)
+	case !made && done:
+		b.Fatalf("%s: Commit refused the change, though every guard is met", what)
+	case made:
+		want = after(c, want)
 	}
-	after := b.load(headroom.Query{IDs: ids(c), History: true})
-	if got, want := viewText(v), viewText(after); got != want && !partial(v) {
-		b.Fatalf("%s: the view that came back is\n%s\nand what is stored\n%s", what, got, want)
+	answer := map[bool]string{true: "made", false: "refused"}[made]
+	stored := b.load(q)
+	if d := differ(stored, want); d != "" {
+		b.Fatalf("%s: Commit says that the change is %s, and then Load shows\n%s", what, answer, d)
 	}
-	return after
+	if d := differ(v, want); d != "" && !partial(v) {
+		b.Fatalf("%s: Commit says that the change is %s, and returns a view with\n%s", what, answer, d)
+	}
+	if !v.Now.Equal(c.Now) {
+		b.Fatalf("%s: Commit was given the time %s, and returns a view of %s", what, c.Now, v.Now)
+	}
+	return stored
 }
 
-func partial(v headroom.View) bool {
-	for _, c := range v.State.Counters {
-		if c.Partial {
-			return true
+// unmet says which guard of a change is not met.
+func unmet(c headroom.Change, v headroom.View) string {
+	if c.Holds(v) {
+		return ""
+	}
+	return "a guard"
+}
+
+// after is a view once a change is made.
+func after(c headroom.Change, v headroom.View) headroom.View {
+	v.State = c.Apply(v.State)
+	v.Records = maps.Clone(v.Records)
+	for _, r := range c.Records {
+		delete(v.Records, r.ID)
+		if r.Is != nil {
+			v.Records[r.ID] = *r.Is
 		}
 	}
-	return false
+	return v
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// viewText shows a view but for the time.
-func viewText(v headroom.View) string {
-	s := fmt.Sprintf("plan %q, ids of %d and %d\n", v.State.Plan, v.State.Epoch.Unix(), v.State.EpochBefore.Unix())
-	for _, name := range sorted(v.State.Counters) {
-		c := v.State.Counters[name]
-		s += fmt.Sprintf("%s: %d and %d carried in %s", name, c.Count, c.Carried, span(c.Window))
-		for _, t := range c.Past {
-			s += fmt.Sprintf(", %d in %d", t.Units, t.Start.Unix())
-		}
-		s += "\n"
-	}
-	for _, id := range sorted(v.State.Holds) {
-		s += fmt.Sprintf("%q holds %s\n", id, v.State.Holds[id])
-	}
-	for _, id := range sorted(v.State.Grants) {
-		g := v.State.Grants[id]
-		s += fmt.Sprintf("%q grants %d, %d used, until %d\n", id, g.Units, g.Used, g.Expires.Unix())
-	}
-	for _, id := range sorted(v.State.Debts) {
-		s += fmt.Sprintf("%q owes %s\n", id, v.State.Debts[id])
-	}
-	for _, id := range sorted(v.Records) {
-		s += fmt.Sprintf("%q is %s\n", id, v.Records[id])
-	}
-	return s
+// queries are ways to ask for a key.
+var queries = []headroom.Query{
+	{}, {IDs: []string{"id"}}, {History: true}, {Weak: true}, {IDs: []string{"id", "other"}, Weak: true},
 }
 
-var (
-	young    = epoch(base, horizon)
-	thisWeek = headroom.ISOWeek(base)
-	lastWeek = headroom.ISOWeek(base.Add(-week))
-)
-
-// opened is a change that opens a counter at so many units. Its From is to be set where there is one already.
-func opened(limit string, units int64) headroom.Change {
-	return headroom.Change{Plan: "free", PlanOrNone: true, Rotate: young, Steps: []headroom.Step{{Limit: limit, To: thisWeek, Opens: true, Max: 1 << 60, Add: units}}}
-}
-
-// next is a change of the present generation with nothing in it.
-func next() headroom.Change { return headroom.Change{Plan: "free", PlanOrNone: true, Epoch: young} }
-
-// charged is the record of a deduction of so many units in this week.
-func charged(units int64) *headroom.Record {
-	return &headroom.Record{Kind: headroom.KindDeduct, Cost: units, Windows: []headroom.ChargedWindow{{Limit: "week", Start: thisWeek.Start, Units: units}}}
-}
-
-// reserved is the record of a hold of so many units in this week.
-func reserved(units int64) *headroom.Record {
-	r := charged(units)
-	r.Kind, r.Expires = headroom.KindHold, base.Add(time.Hour)
-	return r
-}
-
-func loadContract(t *testing.T, h Harness) {
+func loadsNothing(t *testing.T, h Harness) {
 	b := newBare(t, h)
-	for _, q := range []headroom.Query{{}, {IDs: []string{"id"}}, {History: true}, {Weak: true}, {IDs: []string{"id", "other"}, Weak: true}} {
-		v := b.load(q)
-		if v.State.Plan != "" || len(v.State.Counters)+len(v.State.Holds)+len(v.State.Grants)+len(v.Records) != 0 || !v.State.Epoch.IsZero() || !v.State.EpochBefore.IsZero() {
-			t.Errorf("of a key that nobody has written, %+v shows %+v", q, v)
+	for _, q := range queries {
+		if d := differ(b.load(q), headroom.View{}); d != "" {
+			t.Errorf("Load of %+v shows\n%s", q, d)
 		}
-		if !v.Now.Equal(base) {
-			t.Errorf("%+v is answered at %s, want the clock's %s", q, v.Now, base)
+	}
+}
+
+func tellsTheTime(t *testing.T, h Harness) {
+	b := newBare(t, h)
+	for _, q := range queries {
+		if v := b.load(q); !v.Now.Equal(base) {
+			t.Errorf("Load of %+v is answered at %s: want the clock's %s", q, v.Now, base)
 		}
 		q.Now = base.Add(-year).Add(1)
 		if v := b.load(q); !v.Now.Equal(q.Now) {
-			t.Errorf("%+v is answered at %s", q, v.Now)
+			t.Errorf("Load of %+v is answered at %s: want the time that the query gives, %s", q, v.Now, q.Now)
 		}
 	}
+	c := opened("week", 1)
+	c.Key, c.Horizon = b.key, horizon
+	if v, made, err := b.store.Commit(t.Context(), c); err != nil || !made || !v.Now.Equal(base) {
+		t.Errorf("Commit returns %t, %v and a view of %s: want the clock's %s", made, err, v.Now, base)
+	}
+}
+
+func setsThePlan(t *testing.T, h Harness) {
+	b := newBare(t, h)
+	other, stranger := b, b
+	other.key.Meter, stranger.key.Subject = "tokens", b.key.Subject+"2"
+	set := func(plan string) {
+		t.Helper()
+		if err := b.store.SetPlan(t.Context(), b.key.Subject, plan); err != nil {
+			t.Fatalf("SetPlan %q: %v", plan, err)
+		}
+	}
+	shows := func(plan string, counted int) {
+		t.Helper()
+		for _, of := range []bare{b, other} {
+			if v := of.load(headroom.Query{}); v.State.Plan != plan || len(v.State.Counters) != counted {
+				t.Errorf("after SetPlan %q, Load of meter %q shows\n%s", plan, of.key.Meter, viewText(v))
+			}
+		}
+		if v := stranger.load(headroom.Query{}); v.State.Plan != "" {
+			t.Errorf("SetPlan gave another subject the plan %q", v.State.Plan)
+		}
+	}
+	set("free") // before the subject has used anything
+	shows("free", 0)
+	b.commit("a charge on the plan", opened("week", 30), true)
+	other.commit("a charge of another meter", opened("week", 40), true)
+	set("pro")
+	shows("pro", 1)
+	set("pro")
+	set("")
+	shows("", 1)
+	set("") // there is none to remove
+	if n := b.load(headroom.Query{}).State.Counters["week"].Count; n != 30 {
+		t.Errorf("changes of plan changed the count from 30 to %d", n)
+	}
+}
+
+func staysApart(t *testing.T, h Harness) {
+	b := newBare(t, h)
+	own := b.key.Subject
+	var keys []headroom.Key
+	for _, sep := range []string{"_", "#", ":", "/", "%", "\x00", "\u0301"} {
+		keys = append(keys, headroom.Key{Subject: own + "a", Meter: "b" + sep + "c"}, headroom.Key{Subject: own + "a" + sep + "b", Meter: "c"})
+	}
+	for _, subject := range []string{"n", "N", " n", "n ", "n\x00", "é", "e\u0301", strings.Repeat("n", headroom.MaxSubject-len(own))} {
+		keys = append(keys, headroom.Key{Subject: own + subject, Meter: "c"})
+	}
+	for i, key := range keys {
+		if i == 0 || !slices.Contains(keys[:i], key) {
+			c := opened("week", int64(i))
+			c.Steps = append(c.Steps, headroom.Step{Limit: "week-2", To: thisWeek, Opens: true, Max: anyMax, Add: 7})
+			c.Records = []headroom.RecordStep{{ID: "id", Is: charged(int64(i))}}
+			bare{b.world, key}.commit(fmt.Sprintf("the first charge of %q", key), c, true)
+		}
+	}
+	for i, key := range keys {
+		v := bare{b.world, key}.load(headroom.Query{IDs: []string{"id"}})
+		if at := slices.Index(keys, key); v.State.Counters["week"].Count != int64(at) || v.Records["id"].Cost != int64(at) {
+			t.Errorf("key %d, %q, is mixed up with another: Load shows\n%s", i, key, viewText(v))
+		}
+	}
+}
+
+func honoursContext(t *testing.T, h Harness) {
+	b := newBare(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := opened("week", 30)
+	c.Key, c.Horizon, c.Records = b.key, horizon, []headroom.RecordStep{{ID: "id", Is: charged(30)}}
+	calls := map[string]func() error{
+		"Load":    func() error { _, err := b.store.Load(ctx, headroom.Query{Key: b.key}); return err },
+		"Commit":  func() error { _, _, err := b.store.Commit(ctx, c); return err },
+		"SetPlan": func() error { return b.store.SetPlan(ctx, b.key.Subject, "pro") },
+		"Owing":   func() error { _, _, err := b.store.Owing(ctx, "", 10); return err },
+	}
+	for _, method := range sorted(calls) {
+		var failure *headroom.Error
+		if err := calls[method](); !errors.As(err, &failure) {
+			t.Errorf("%s of a cancelled context returns the error %v: want a *headroom.Error", method, err)
+		}
+	}
+	if d := differ(b.load(headroom.Query{IDs: []string{"id"}}), headroom.View{}); d != "" {
+		t.Errorf("after calls that were cancelled Load shows\n%s", d)
+	}
+}
+
+func forgetsOne(t *testing.T, h Harness) {
+	b := newBare(t, h)
+	store, ok := b.store.(headroom.Forgetter)
+	if !ok {
+		return // a store need not be able to forget
+	}
+	calls, stranger := b, b
+	calls.key.Meter, stranger.key.Subject = "calls", b.key.Subject+"2"
+	all := []bare{b, calls, stranger}
+	for _, of := range all {
+		of.commit("all sorts of things", everything(), true)
+		if err := b.store.SetPlan(t.Context(), of.key.Subject, "free"); err != nil {
+			t.Fatalf("SetPlan: %v", err)
+		}
+	}
+	q := headroom.Query{IDs: everything().IDs(), History: true}
+	before := stranger.load(q)
+	for i, least := range []int{2, 0} { // the second time there is nothing left
+		heard := 0
+		rows, err := store.Forget(t.Context(), b.key.Subject, []string{b.key.Meter, calls.key.Meter}, func(n int) { heard = n })
+		if err != nil || rows < least || least == 0 && rows != 0 || heard != rows {
+			t.Errorf("call %d of Forget: %d rows, of which progress heard %d, %v", i+1, rows, heard, err)
+		}
+		for _, of := range all[:2] {
+			if d := differ(of.load(q), headroom.View{}); d != "" {
+				t.Errorf("after Forget, Load of meter %q shows\n%s", of.key.Meter, d)
+			}
+		}
+	}
+	if d := differ(stranger.load(q), before); d != "" {
+		t.Errorf("Forget of %q changed what is stored of %q:\n%s", b.key.Subject, stranger.key.Subject, d)
+	}
+}
+
+func survivesClose(t *testing.T, h Harness) {
+	if h.Reopen == nil {
+		return // what the store keeps ends with it, or one store serves all tests
+	}
+	b := newBare(t, h)
 	if err := b.store.SetPlan(t.Context(), b.key.Subject, "free"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetPlan: %v", err)
 	}
-	if v := b.load(headroom.Query{}); v.State.Plan != "free" || len(v.State.Counters) != 0 {
-		t.Errorf("with a plan and nothing else: %+v", v)
+	b.commit("all sorts of things", everything(), true)
+	b.commit("a charge", charge("last", 5), true)
+	q := headroom.Query{IDs: append(everything().IDs(), "last"), History: true}
+	before := b.load(q)
+	if err := b.store.Close(); err != nil {
+		t.Errorf("Close: %v", err)
 	}
-	first := opened("week", 30)
-	first.Records = []headroom.RecordStep{{ID: "id", Is: charged(30)}, {ID: "held", Is: reserved(5)}}
-	b.commit("the first", first, true)
-	v := b.load(headroom.Query{IDs: []string{"id", "held", "none"}})
-	if len(v.Records) != 2 || !reflect.DeepEqual(v.Records["id"], *charged(30)) || !reflect.DeepEqual(v.Records["held"], *reserved(5)) || v.State.Counters["week"].Count != 30 {
-		t.Errorf("after a charge and a hold: %s", viewText(v))
+	b.store = h.Reopen(t, b.store, b.now)
+	if d := differ(b.load(q), before); d != "" {
+		t.Errorf("after Close and a new start Load shows\n%s", d)
 	}
-	for _, other := range []string{"i", "id ", "ID"} {
-		if v := b.load(headroom.Query{IDs: []string{other}}); len(v.Records) != 0 {
-			t.Errorf("%q is known: %s", other, viewText(v))
-		}
-	}
-	if v := b.load(headroom.Query{}); len(v.Records) != 0 || len(v.State.Holds) != 1 {
-		t.Errorf("no id is asked for, and the answer is %s", viewText(v))
-	}
-}
-
-func commitContract(t *testing.T, h Harness) {
-	b := newBare(t, h)
-	change := func(id string, cost int64) headroom.Change {
-		c := next()
-		c.Records = []headroom.RecordStep{{ID: id, Is: charged(cost)}}
-		c.Steps = []headroom.Step{{Limit: "week", From: thisWeek, To: thisWeek, Max: 200 - cost, Add: cost}}
-		return c
-	}
-	counts := func(v headroom.View, count int64) {
-		t.Helper()
-		if got := v.State.Counters["week"]; got.Count != count || count > 0 && span(got.Window) != span(thisWeek) || !v.Now.Equal(base) {
-			t.Fatalf("want a count of %d: %s", count, viewText(v))
-		}
-	}
-	counts(b.commit("before the window is open", change("a", 30), false), 0)
-	first := opened("week", 30)
-	first.Records = change("a", 30).Records
-	v := b.commit("the first", first, true)
-	if counts(v, 30); !v.State.Epoch.Equal(young) || !v.State.EpochBefore.IsZero() {
-		t.Errorf("generations of ids after the first: %s, %s", v.State.Epoch, v.State.EpochBefore)
-	}
-	v = b.commit("the first again", first, false)
-	if counts(v, 30); !reflect.DeepEqual(v.Records["a"], *charged(30)) {
-		t.Errorf("the view that refused a repeat: %s", viewText(v))
-	}
-	counts(b.commit("a charge of an id that is known", change("a", 1), false), 30)
-	other := first
-	other.Records = change("b", 30).Records
-	counts(b.commit("what opens a window that is open", other, false), 30)
-	counts(b.commit("one more than fits", change("b", 171), false), 30)
-	counts(b.commit("what just fits", change("b", 170), true), 200)
-	counts(b.commit("nothing", change("c", 0), true), 200)
-	late := change("d", 0)
-	late.Steps[0].Min, late.Steps[0].Max = 201, 1000
-	counts(b.commit("less than asked for", late, false), 200)
-	late.Steps[0].Min = 200
-	counts(b.commit("what was asked for", late, true), 200)
-	plan := change("e", 0)
-	plan.PlanOrNone = false
-	counts(b.commit("a plan that is not stored", plan, false), 200)
-	if err := b.store.SetPlan(t.Context(), b.key.Subject, "free"); err != nil {
-		t.Fatal(err)
-	}
-	counts(b.commit("a plan that is stored", plan, true), 200)
-	plan = change("f", 0)
-	plan.Plan = "pro"
-	counts(b.commit("another plan", plan, false), 200)
-	plan = change("f", 0)
-	plan.Epoch = young.Add(horizon)
-	counts(b.commit("another generation of ids", plan, false), 200)
-	v = b.load(headroom.Query{IDs: []string{"a", "b", "c", "d", "e", "f"}})
-	if len(v.Records) != 5 {
-		t.Errorf("remembered: %s", viewText(v))
-	}
-}
-
-func recordContract(t *testing.T, h Harness) {
-	b := newBare(t, h)
-	first := opened("week", 30)
-	first.Records = []headroom.RecordStep{{ID: "a", Is: charged(30)}, {ID: "b", Is: charged(0)}}
-	b.commit("two records in one change", first, true)
-	less := charged(30)
-	less.Refunded, less.Windows[0].Units = 10, 20
-	refund := &headroom.Record{Kind: headroom.KindRefund, Cost: 10, Of: "a"}
-	step := func(steps ...headroom.RecordStep) headroom.Change {
-		c := next()
-		c.Records = steps
-		return c
-	}
-	for what, s := range map[string][]headroom.RecordStep{
-		"an id that is known":                            {{ID: "a", Is: refund}},
-		"an id that is not known":                        {{ID: "x", Was: charged(30), Is: less}},
-		"an id that stands for something else":           {{ID: "a", Was: charged(29), Is: less}},
-		"one that holds and one that does not":           {{ID: "r", Is: refund}, {ID: "a", Was: less, Is: less}},
-		"one that does not and one that holds":           {{ID: "a", Was: less, Is: less}, {ID: "r", Is: refund}},
-		"the end of what is not known":                   {{ID: "x", Was: charged(30)}},
-		"that nothing is known, where something is":      {{ID: "a"}},
-		"a record that differs in what it crossed only":  {{ID: "a", Was: &headroom.Record{Kind: headroom.KindDeduct, Cost: 30, Windows: charged(30).Windows, Crossed: []headroom.Crossing{{Limit: "week", Percent: 80, Start: thisWeek.Start}}}, Is: less}},
-		"a hold that lies nowhere":                       {{ID: "x", Was: reserved(30), Is: charged(30)}},
-		"a hold where a charge of the same units is":     {{ID: "a", Was: reserved(30), Is: charged(30)}},
-		"a new record and the end of one of another key": {{ID: "r", Is: refund}, {ID: "other", Was: charged(1)}},
-	} {
-		before := viewText(b.load(headroom.Query{IDs: []string{"a", "b", "r", "x"}}))
-		b.commit(what, step(s...), false)
-		if after := viewText(b.load(headroom.Query{IDs: []string{"a", "b", "r", "x"}})); after != before {
-			t.Fatalf("%s changed\n%s\nto\n%s", what, before, after)
-		}
-	}
-	v := b.commit("a refund", step(headroom.RecordStep{ID: "r", Is: refund}, headroom.RecordStep{ID: "a", Was: charged(30), Is: less}), true)
-	if !reflect.DeepEqual(v.Records, map[string]headroom.Record{"a": *less, "r": *refund}) {
-		t.Errorf("after a refund: %s", viewText(v))
-	}
-	v = b.commit("the end of a record", step(headroom.RecordStep{ID: "b", Was: charged(0)}), true)
-	if _, ok := v.Records["b"]; ok {
-		t.Errorf("it is still known: %s", viewText(v))
-	}
-	b.commit("the same id anew", step(headroom.RecordStep{ID: "b", Is: charged(7)}), true)
-	// What a record may hold comes back as it was.
-	rich := &headroom.Record{
-		Kind: headroom.KindSettled, Cost: 1 << 60, Held: 5, Refunded: 3, Recorded: true,
-		Windows: []headroom.ChargedWindow{{Limit: "day", Start: lastWeek.Start, Units: 0}, {Limit: "week", Start: lastWeek.Start, Units: 2}, {Limit: "week", Start: thisWeek.Start, Units: 9}},
-		Grants:  []headroom.GrantUse{{ID: "a b,c:#%/\x00\u65e5", Units: 4}, {ID: "g", Units: 1}},
-		Crossed: []headroom.Crossing{{Limit: "week", Percent: 80, Start: lastWeek.Start}, {Limit: "week", Percent: 1000, Start: thisWeek.Start}},
-	}
-	b.commit("a record with everything", step(headroom.RecordStep{ID: "rich", Is: rich}), true)
-	if v := b.load(headroom.Query{IDs: []string{"rich"}}); !reflect.DeepEqual(v.Records["rich"], *rich) {
-		t.Errorf("it comes back as %+v, want %+v", v.Records["rich"], *rich)
-	}
-}
-
-func generationContract(t *testing.T, h Harness) {
-	b := newBare(t, h)
-	first := opened("week", 30)
-	first.Records = []headroom.RecordStep{{ID: "old", Is: charged(1)}, {ID: "again", Is: charged(2)}, {ID: "held", Is: reserved(3)}, {ID: "ended", Is: reserved(4)}}
-	b.commit("the first", first, true)
-	rotate := func(from time.Time, steps ...headroom.RecordStep) headroom.View {
-		t.Helper()
-		b.set(from.Add(horizon))
-		b.commit("a new generation", headroom.Change{Plan: "free", PlanOrNone: true, Epoch: from, Rotate: from.Add(horizon), Records: steps}, true)
-		return b.load(headroom.Query{IDs: []string{"old", "again", "held", "ended", "new"}})
-	}
-	known := func(v headroom.View, want ...string) {
-		t.Helper()
-		if got := sorted(v.Records); !reflect.DeepEqual(got, want) {
-			t.Fatalf("remembered are %q, want %q", got, want)
-		}
-	}
-	ended := reserved(4)
-	ended.Kind = headroom.KindReleased
-	v := rotate(young, headroom.RecordStep{ID: "again", Was: charged(2), Is: charged(2)}, headroom.RecordStep{ID: "new", Is: charged(5)}, headroom.RecordStep{ID: "ended", Was: reserved(4), Is: ended})
-	known(v, "again", "ended", "held", "new", "old")
-	// What was written again, and what ended, is of the younger generation; a hold ages in none.
-	known(rotate(young.Add(horizon)), "again", "ended", "held", "new")
-	known(rotate(young.Add(2*horizon)), "held")
-	b.commit("an id that was forgotten", headroom.Change{Plan: "free", PlanOrNone: true, Epoch: young.Add(3 * horizon), Records: []headroom.RecordStep{{ID: "old", Is: charged(9)}}}, true)
-}
-
-func holdContract(t *testing.T, h Harness) {
-	b := newBare(t, h)
-	first := opened("week", 100)
-	name := func(i int) string { return fmt.Sprintf("hold-%02d", i) }
-	for i := range 20 {
-		first.Records = append(first.Records, headroom.RecordStep{ID: name(i), Is: reserved(int64(i))})
-	}
-	v := b.commit("twenty holds in one change", first, true)
-	if len(v.State.Holds) != 20 || len(v.Records) != 20 || v.State.Holds[name(7)].String() != reserved(7).String() {
-		t.Errorf("%s", viewText(v))
-	}
-	more := func(from, to int) headroom.Change {
-		c := next()
-		for i := from; i < to; i++ {
-			c.Records = append(c.Records, headroom.RecordStep{ID: name(i), Is: reserved(int64(i))})
-		}
-		return c
-	}
-	for from := 20; from < 80; from += 20 {
-		b.commit("twenty more", more(from, from+20), true)
-	}
-	b.commit("as many as there can be, and one", more(80, 101), false)
-	b.commit("as many as there can be", more(80, 100), true)
-	b.commit("one more", more(100, 101), false)
-	longer := reserved(3)
-	longer.Expires = base.Add(2 * time.Hour)
-	swap := more(100, 101)
-	swap.Records = append(swap.Records, headroom.RecordStep{ID: name(3), Was: reserved(3), Is: longer})
-	b.commit("one more, and one that lasts longer", swap, false)
-	swap.Records[1].Is = charged(3)
-	v = b.commit("one more for one that ends", swap, true)
-	if len(v.State.Holds) != headroom.MaxHolds || v.Records[name(3)].Kind != headroom.KindDeduct {
-		t.Errorf("%d holds: %s", len(v.State.Holds), v.Records[name(3)])
-	}
-	if _, ok := v.State.Holds[name(3)]; ok {
-		t.Error("the hold that ended is still one")
-	}
-	longer = reserved(4)
-	longer.Expires = base.Add(2 * time.Hour)
-	change := next()
-	change.Records = []headroom.RecordStep{{ID: name(4), Was: reserved(4), Is: longer}}
-	b.commit("a hold that lasts longer, among all", change, true)
-	b.commit("and once more from what it was", change, false)
-	change.Records = []headroom.RecordStep{{ID: name(4), Was: longer}}
-	if v = b.commit("a hold that is forgotten", change, true); len(v.State.Holds) != headroom.MaxHolds-1 || len(v.Records) != 0 {
-		t.Errorf("%d holds, and %v", len(v.State.Holds), v.Records)
+	b.commit("a repeat", charge("last", 5), false)
+	if rest := b.load(q); !reflect.DeepEqual(rest.Records["last"], *charged(5)) {
+		t.Errorf("after a new start the record is %s", rest.Records["last"])
 	}
 }

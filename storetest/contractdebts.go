@@ -18,65 +18,64 @@ func owes(steps ...headroom.DebtStep) headroom.Change {
 	return c
 }
 
-func debtContract(t *testing.T, h Harness) {
+func checksDebts(t *testing.T, h Harness) {
 	b := newBare(t, h)
-	const strange = "b c/%\x00\u65e5"
 	first := opened("week", 30)
-	first.Records = []headroom.RecordStep{{ID: "a", Is: &headroom.Record{Kind: headroom.KindDeduct, Cost: 30, Within: "acme & co", Windows: charged(30).Windows}}}
 	first.Debts = []headroom.DebtStep{{ID: "a", Is: debt("acme & co", 30)}}
-	v := b.commit("a charge and its debt", first, true)
-	if len(v.State.Debts) != 1 || v.State.Debts["a"].String() != debt("acme & co", 30).String() || v.Records["a"].Within != "acme & co" {
-		t.Errorf("%s", viewText(v))
-	}
+	b.commit("a charge and its debt", first, true)
 	given := debt(strange, 1<<60)
 	given.Given = true
-	b.commit("a second debt", owes(headroom.DebtStep{ID: strange, Is: given}), true)
-	if v = b.load(headroom.Query{}); len(v.State.Debts) != 2 || v.State.Debts[strange].String() != given.String() {
-		t.Errorf("%s", viewText(v))
-	}
+	b.commit("a second debt, by the caller's time", owes(headroom.DebtStep{ID: strange, Is: given}), true)
 	later := debt("acme & co", 30)
 	later.Since = base.Add(time.Second)
-	for what, s := range map[string][]headroom.DebtStep{
-		"a debt that is there":            {{ID: "a", Is: debt("acme & co", 30)}},
-		"a debt that is not there":        {{ID: "x", Was: debt("acme & co", 30)}},
-		"a debt to another":               {{ID: "a", Was: debt("acme", 30)}},
-		"a debt of other units":           {{ID: "a", Was: debt("acme & co", 31)}},
-		"a debt of another time":          {{ID: "a", Was: later}},
-		"a debt of a caller's own time":   {{ID: strange, Was: debt(strange, 1<<60)}},
-		"one that is and one that is not": {{ID: "a", Was: debt("acme & co", 30)}, {ID: "x", Was: debt("x", 1)}},
+	for _, c := range []struct {
+		what  string
+		steps []headroom.DebtStep
+	}{
+		{"a new debt, where it is there", []headroom.DebtStep{{ID: "a", Is: debt("acme & co", 30)}}},
+		{"the end of a debt that is not there", []headroom.DebtStep{{ID: "x", Was: debt("acme & co", 30)}}},
+		{"the end of a debt to another", []headroom.DebtStep{{ID: "a", Was: debt("acme", 30)}}},
+		{"the end of a debt of other units", []headroom.DebtStep{{ID: "a", Was: debt("acme & co", 31)}}},
+		{"the end of a debt of another time", []headroom.DebtStep{{ID: "a", Was: later}}},
+		{"the end of a debt that is of the caller's time, as if it were not", []headroom.DebtStep{{ID: strange, Was: debt(strange, 1<<60)}}},
+		{"one guard that is met and one that is not", []headroom.DebtStep{{ID: "a", Was: debt("acme & co", 30)}, {ID: "x", Was: debt("x", 1)}}},
 	} {
-		if v := b.commit(what, owes(s...), false); len(v.State.Debts) != 2 {
-			t.Fatalf("%s: %s", what, viewText(v))
-		}
+		b.commit(c.what, owes(c.steps...), false)
 	}
-	v = b.commit("the end of one", owes(headroom.DebtStep{ID: "a", Was: debt("acme & co", 30)}), true)
-	if _, there := v.State.Debts["a"]; there || len(v.State.Debts) != 1 || v.State.Counters["week"].Count != 30 {
-		t.Errorf("%s", viewText(v))
+	v := b.commit("the end of one", owes(headroom.DebtStep{ID: "a", Was: debt("acme & co", 30)}), true)
+	if len(v.State.Debts) != 1 || v.State.Debts[strange].String() != given.String() || v.State.Counters["week"].Count != 30 {
+		t.Errorf("one of two debts is left, stored is\n%s", viewText(v))
 	}
-	// As many as there can be, which is a guard.
+}
+
+func keepsDebts(t *testing.T, h Harness) {
+	b := newBare(t, h)
 	more := func(from, to int) headroom.Change {
-		var steps []headroom.DebtStep
+		c := next()
 		for i := from; i < to; i++ {
-			steps = append(steps, headroom.DebtStep{ID: fmt.Sprint("debt-", i), Is: debt("acme", int64(i))})
+			c.Debts = append(c.Debts, headroom.DebtStep{ID: fmt.Sprint("debt-", i), Is: debt("acme", int64(i))})
 		}
-		return owes(steps...)
+		return c
 	}
+	first := opened("week", 30)
+	first.Records, first.Debts = []headroom.RecordStep{{ID: "debt-0", Is: charged(30)}}, more(0, 1).Debts
+	b.commit("a charge and its debt", first, true)
 	b.commit("as many as there can be, and one", more(1, headroom.MaxDebts+1), false)
 	b.commit("as many as there can be", more(1, headroom.MaxDebts), true)
 	b.commit("one more", more(headroom.MaxDebts, headroom.MaxDebts+1), false)
 	swap := more(headroom.MaxDebts, headroom.MaxDebts+1)
 	swap.Debts = append(swap.Debts, headroom.DebtStep{ID: "debt-1", Was: debt("acme", 1)})
-	if v = b.commit("one more for one that ends", swap, true); len(v.State.Debts) != headroom.MaxDebts {
-		t.Errorf("%d debts: %s", len(v.State.Debts), viewText(v))
-	}
+	b.commit("one more in the place of one that ends", swap, true)
 	// They outlive the generations of ids.
 	b.set(base.Add(3 * horizon))
 	for i := range 3 {
-		epoch := young.Add(time.Duration(i) * horizon)
-		b.commit("a new generation", headroom.Change{Plan: "free", PlanOrNone: true, Epoch: epoch, Rotate: epoch.Add(horizon)}, true)
+		c := next()
+		c.Epoch = young.Add(time.Duration(i) * horizon)
+		c.Rotate = c.Epoch.Add(horizon)
+		b.commit("a new generation of ids", c, true)
 	}
-	if v = b.load(headroom.Query{IDs: []string{"a"}}); len(v.State.Debts) != headroom.MaxDebts || len(v.Records) != 0 {
-		t.Errorf("after three generations: %s", viewText(v))
+	if v := b.load(headroom.Query{IDs: []string{"debt-0"}}); len(v.State.Debts) != headroom.MaxDebts || len(v.Records) != 0 {
+		t.Errorf("three generations of ids later want %d debts and no record, stored is\n%s", headroom.MaxDebts, viewText(v))
 	}
 }
 
@@ -102,7 +101,7 @@ func (w *world) owing(limit int) map[headroom.Key]bool {
 	}
 }
 
-func owingContract(t *testing.T, h Harness) {
+func listsDebts(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
 	var want []headroom.Key
@@ -111,7 +110,7 @@ func owingContract(t *testing.T, h Harness) {
 			key := headroom.Key{Subject: fmt.Sprintf("%s#%d/\x00", a.subject, i), Meter: meter}
 			c := opened("week", 1)
 			c.Debts = []headroom.DebtStep{{ID: "a", Is: debt("acme", 1)}, {ID: "b", Is: debt("acme", 2)}}
-			bare{w, key}.commit("two debts", c, true)
+			bare{w, key}.commit("a charge with two debts", c, true)
 			want = append(want, key)
 		}
 	}

@@ -10,27 +10,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// crowds holds what must be so when many write at the same time.
-var crowds = []rule{
-	{"case 1 twenty at once for the last unit", lastUnit},
-	{"case 2 eight first deductions at once of a subject nobody has seen", firstDeductions},
-	{"case 3 five hundred at once", fiveHundred},
-	{"case 4 twenty at once are the first of a week", firstOfAWeek},
-	{"case 18 a deduction races a change of limit", limitRace},
-	{"2 all are admitted where all fit", allFit},
-	{"5 one id delivered many times at once is charged once", oneIDAtOnce},
-	{"5 ids delivered twice at once, hundreds of them", twiceAtOnce},
-	{"5 ids delivered again at once while generations turn", generationsTurn},
-	{"6 the week turns while many write", weekTurns},
-	{"7 many bring back a window at once", broughtBackAtOnce},
-	{"case 20 clocks of a crowd disagree while the week turns", crowdDisagrees},
-	{"case 20 a clock jumps to and fro around Monday", clockJumps},
-	{"case 21 a clock is a year ahead for single readings", readingsAhead},
-	{"12 the plan changes while many write", planChanges},
-	{"15 many subjects at once", manySubjects},
-	{"1 charges without an id, many at once", manyWithoutID},
-}
-
 // together runs f(0) to f(n-1) at the same time, at most 64 at once.
 func together(n int, f func(i int)) {
 	var all sync.WaitGroup

@@ -11,22 +11,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// crowdsOfHolds holds what must be so of holds, refunds, grants and several limits when many write at the same time.
-var crowdsOfHolds = []rule{
-	{"case 17 twenty holds of 75 at once on 500", twentyHolds},
-	{"9 holds and settlements at once add up", holdsAndSettlements},
-	{"9 one hold delivered, settled and released at once has one life", oneLifeAtOnce},
-	{"9 expired holds are cleared away once by many who need their units", sweptAtOnce},
-	{"10 refunds at once give back no more than was charged", refundsAtOnce},
-	{"11 a grant asked for many times at once is added once", grantedAtOnce},
-	{"11 many draw on grants at once", drawnAtOnce},
-	{"11 many draw on a grant while another comes, one ends, and units come back to one that ends earlier", drawnMeanwhile},
-	{"13 several limits at once are charged together", severalAtOnce},
-	{"thresholds: each is crossed by exactly one of many at once", crossedAtOnce},
-	{"within: twenty users at once under one organisation", usersAtOnce},
-	{"within: one id delivered many times at once", withinAtOnce},
-}
-
 // all runs n calls at once, fails the test on an error, and counts the decisions by reason; repeats are counted as "replay".
 func (a account) all(n int, call func(i int) (headroom.Decision, error)) map[headroom.Reason]int {
 	var mu sync.Mutex

@@ -11,28 +11,12 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// debts holds that a user who is charged is charged at the organisation too, in the end, whoever
-// died in between and whether or not anybody repeats.
-var debts = []rule{
-	{"case 53 the next look at the user charges the organisation, by any verb", case53},
-	{"case 53 a sweep charges the organisation, though nobody looks", case53Sweep},
-	{"case 71 two levels, the process dies between any two steps: all or none in the end", case71},
-	{"debts: a preflight writes nothing", debtsAndPreflight},
-	{"debts: what the organisation remembers of the id counts as paid", debtsPaid},
-	{"debts: another finishes while the caller is between its steps", debtsFinishedByAnother},
-	{"debts: two who finish one debt charge it once", debtsFinishedTwice},
-	{"debts: a look does not fail for what cannot be finished now", debtsLeft},
-	{"debts: where there is no room for one more a charge fails, and may be tried again", debtsFull},
-	{"debts: what is older than ids are remembered is dropped", debtsTooOld},
-	{"debts: one of a log is settled at the log's time", debtsOfALog},
-}
-
 // leave charges the user and not the organisation: the caller died in between.
 func (p pair) leave(id string, cost int64, mods ...mod) {
 	p.w.Helper()
 	s, tapped := p.tapped()
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		if step(p, c) == settlesIt {
+		if stepOf(p, c) == settlesIt {
 			s.dies(0, false)
 			return s.commit(ctx, c, to)
 		}
@@ -49,8 +33,8 @@ const (
 	clearsIt             // the debt
 )
 
-// step tells which of them a write is.
-func step(p pair, c headroom.Change) int {
+// stepOf tells which of them a write is.
+func stepOf(p pair, c headroom.Change) int {
 	for _, r := range c.Records {
 		if c.Key.Subject == p.org.subject && r.Is != nil && r.Is.Kind == headroom.KindSettled {
 			return settlesIt
@@ -299,7 +283,7 @@ func debtsFinishedByAnother(t *testing.T, h Harness) {
 			p := w.newPair(150)
 			s, tapped := p.tapped()
 			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				if step(p, c) == n {
+				if stepOf(p, c) == n {
 					s.commit = nil
 					finish(p)
 					p.settled(50, 50)

@@ -8,16 +8,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// failures holds rule 16: what a caller learns when the store fails.
-var failures = []rule{
-	{"16 a store that fails before the write gives its error", failsBefore},
-	{"16 a lost answer is an unknown outcome and a repeat charges once", failsAfter},
-	{"16 a failure after the write charges once too, whatever it is called", failsAfterWithAnyCode},
-	{"16 a preflight can be told to let through", letThrough},
-	{"16 a call that is cancelled decides nothing", cancelled},
-	{"16 a failed change of plan says so", setPlanFails},
-}
-
 // codes are the failures that a store can have, and whether a preflight may let through on them.
 var codes = []struct {
 	sentinel  *headroom.Error

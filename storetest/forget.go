@@ -9,14 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// forgets holds what is asked of stores that can forget a subject, headroom.Forgetter.
-var forgets = []rule{
-	{"forget removes all of a subject and nothing of another", forgetsAll},
-	{"forget that is cut off finishes when it is repeated", forgetsInSteps},
-	{"forget of nobody is no error", forgetsNobody},
-	{"forget finishes first what is owed, and else removes nothing", forgetsNoDebt},
-}
-
 // lived returns accounts of one subject with something of everything that a store keeps, of two meters.
 func (w *world) lived(subject string) (slots, calls account) {
 	w.Helper()

@@ -13,26 +13,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// grants holds rule 11: units beside those of the plan.
-var grants = []rule{
-	{"11 the plan's own units go first, then those of the grant that expires first", ownUnitsFirst},
-	{"11 they go first though they come back at the last moment", splitIsExact},
-	{"11 a grant is added once", grantedOnce},
-	{"11 a grant ends by the clock alone", grantEnds},
-	{"11 a grant that lasts from now on keeps the expiry of its first request", grantLasts},
-	{"11 a grant lasts over the turn of a window", grantOverTheTurn},
-	{"11 a hold draws on grants and gives back what it did not need", holdOfGrant},
-	{"11 an expired hold leaves a grant its units", expiredHoldOfGrant},
-	{"11 a charge past the limit uses up the grants first", recordUsesGrants},
-	{"11 a refusal counts what grants have left", refusalCountsGrants},
-	{"11 at most 20 live grants", twentyGrants},
-	{"11 a grant that comes between another's look and its write does not make them 21", grantsOvertaken},
-	{"case 35 a goodwill in the middle of a week", goodwill},
-	{"case 48 a grant used up and expired, then another", grantAfterGrant},
-	{"11 units of grants that come between a look and its write are drawn on", drawnThoughLate},
-	{"14 bad input for a grant is an error before any write", badGrants},
-}
-
 // left expects of the live grants what each has left.
 func (a account) left(want map[string]int64) {
 	a.w.Helper()

@@ -14,27 +14,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// holds holds rule 9: units that are reserved before the work.
-var holds = []rule{
-	{"9 a hold reserves and settling charges the true cost", holdAndSettle},
-	{"9 what exceeds the estimate goes by the policy", settleAbove},
-	{"9 a hold is refused like a deduction", holdRefused},
-	{"9 a hold expires by the clock alone", expiresByTheClock},
-	{"9 a hold ends by the store's time", endsByTheStoresTime},
-	{"9 a release gives the units back", releaseGivesBack},
-	{"9 a hold that is extended lasts from then on", extendHold},
-	{"9 a repeat of the same call is a replay", holdReplays},
-	{"9 one id has one life", oneLife},
-	{"9 a decision says until when its hold is live", liveUntil},
-	{"9 a hold that ended is taken anew, if that is asked", renewed},
-	{"9 at most 100 live holds", hundredHolds},
-	{"9 a settlement after the end touches no other hold", settleTouchesNoOther},
-	{"case 15 every worker with a hold dies", workersDie},
-	{"case 40 the work succeeds after the hold was released or expired", succeedsAfterAll},
-	{"case 49 a settlement beyond int64 leaves the subject usable", settleBeyondInt64},
-	{"14 bad input for a hold is an error before any write", badHolds},
-}
-
 func holdAndSettle(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.does(deduct, "before", 50, admitted, 50, 0)

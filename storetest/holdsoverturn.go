@@ -7,15 +7,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// holdsOverTurn holds what rule 9 says of holds whose window closes.
-var holdsOverTurn = []rule{
-	{"9 a hold belongs to the window in which it was made", holdOfClosedWindow},
-	{"9 a hold of a window that nobody has followed up", holdOfLastWindow},
-	{"9 expired holds of a closed window leave its total", expiredInClosedWindow},
-	{"9 a hold whose window was brought back counts once", holdOfTheFuture},
-	{"case 41 a hold of 1 on Sunday settled at 200 on Monday", sundayHold},
-}
-
 func holdOfClosedWindow(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200).lasts(3 * day)

@@ -10,18 +10,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// horizons holds how long ids live: rule 5 with horizons of meters, and with horizons that change.
-var horizons = []rule{
-	{"case 54 ids live as long as the window they were charged in", asLongAsTheWindow},
-	{"case 55 the longest horizon is bounded and nothing is charged again in it", longestHorizon},
-	{"5 the horizon is a meter's own", horizonOfAMeter},
-	{"5 ids live as long as was promised when the horizon is raised", horizonRaisedLive},
-	{"5 ids live as long as was promised when the horizon is lowered", horizonLoweredLive},
-	{"5 a refund of what began before the horizon is too old", refundTooOld},
-	{"5 a charge without an id, where the meter permits that", withoutID},
-	{"5 a charge without an id that may have been made is not sent again", lostWithoutID},
-}
-
 // billed is a catalog with a limit of so many units in each of the windows, of meters of the same names.
 func (w *world) billed(units int64, windows ...string) *headroom.Catalog {
 	w.Helper()

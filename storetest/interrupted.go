@@ -9,14 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// interrupted holds that each verb happens once, whatever is lost: a repeat after a failure leaves what a run without it leaves.
-var interrupted = []rule{
-	{"5 each verb happens once though any of its writes is lost", verbsInterrupted},
-	{"16 a store that fails before a write of any verb gives its error", verbsFail},
-	{"2 another writer wins in between, for every verb", verbsOvertaken},
-	{"case 16 used 100, hold 20, settle 12, with a failure at each write", case16},
-}
-
 // scene is something that happens to an account that has come so far.
 type scene struct {
 	name  string

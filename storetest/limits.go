@@ -7,23 +7,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// limits holds rule 13 and what of rule 12 is of several limits, of other windows than weeks, and of limits that do not refuse.
-var limits = []rule{
-	{"13 several limits are charged together or not at all", severalLimits},
-	{"13 the windows of several limits turn at different times", turnApart},
-	{"13 the strictest limit is named", strictestNamed},
-	{"13 a hold counts in every limit, each in its own window", holdInEveryLimit},
-	{"13 a refund corrects every limit, each in its own window", refundInEveryLimit},
-	{"13 a hold that expired counts in no limit", expiredInEveryLimit},
-	{"12 every limit of the meter is counted whatever the plan", countedAllAlong},
-	{"12 a subject's own limits", ownLimits},
-	{"12 a change of a limit's kind takes effect when the stored window ends", kindChanges},
-	{"12 a soft limit admits and says so", softLimit},
-	{"12 a shadow limit is counted and never refuses", shadowLimit},
-	{"case 36 months", months},
-	{"case 43 weekly to monthly and back in midweek", weeklyToMonthly},
-}
-
 // dayAndWeek is a catalog whose plan "free" has both limits.
 func (w *world) dayAndWeek(daily, weekly int64) *headroom.Catalog {
 	w.Helper()

@@ -9,12 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// logs holds what a replayed log may expect.
-var logs = []rule{
-	{"case 39 a log is replayed from its start", logReplayed},
-	{"6 a request that skips closed windows is charged to no other", skipsClosed},
-}
-
 // row is one piece of finished work.
 type row struct {
 	subject int

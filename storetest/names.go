@@ -9,18 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// names holds rules 14 and 15: what a name, a cost and a time may be.
-var names = []rule{
-	{"14 bad input is an error before any write", badInput},
-	{"14 cost 0 is allowed even at the limit", nothingAtTheLimit},
-	{"15 subjects of every script stay apart", subjectsApart},
-	{"15 meters stay apart", metersApart},
-	{"15 ids of every script stay apart", idsApart},
-	{"15 ids of every script stay apart among hundreds", idsApartAmongMany},
-	{"15 the longest names", longestNames},
-	{"case 33 subject a with meter b_c and subject a_b with meter c", meterSubjectBorder},
-}
-
 // hostile are names that differ in what a careless store overlooks: delimiters, escapes, case, width, composition, order of writing, and what looks like a store's own.
 var hostile = []string{
 	"a", "A", "a#b", "a:b", "a/b", "a~b", "a%b", "a%2Fb", "a%252Fb", "a_b", "a-b", "a.b", "a|b", "a,b", "a@b", "a!b", `a\b`, `a"b`, "a'b", "a b", "a  b", " a", "a ", "a\tb", "a\nb", "a\r\nb",

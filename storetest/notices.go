@@ -9,17 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// notices holds what a decision says of thresholds.
-var notices = []rule{
-	{"thresholds: one decision crosses each, and a repeat says it again", crossedOnce},
-	{"thresholds: of each limit, and of those that are soft or shadow", crossedInEachLimit},
-	{"thresholds: holds cross them, and settlements what is left", crossedByHolds},
-	{"case 67 a repeat of a settlement that charged less than its hold", crossedLess},
-	{"thresholds: an expired hold crosses none", crossedByNoExpiredHold},
-	{"thresholds: units that come back may be crossed again under the same notice", crossedAgain},
-	{"thresholds: of great limits, of none, and of what is carried over", crossedOddLimits},
-}
-
 // notified returns a subject on a limit of so many units a week with thresholds.
 func (w *world) notified(units int64, thresholds ...int) account {
 	w.Helper()

@@ -9,27 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// once holds rule 5: an operation is charged at most once.
-var once = []rule{
-	{"5 a repeat is answered with the first decision", repeatIsReplay},
-	{"5 an id stands for one piece of work", idStandsForOneWork},
-	{"5 a refusal is not remembered", refusalIsNotRemembered},
-	{"5 a redelivery after the week has turned", redeliveryAfterTheTurn},
-	{"5 ids are remembered for one horizon at least", rememberedForTheHorizon},
-	{"5 ids are forgotten after two horizons", forgottenAfterTwoHorizons},
-	{"5 the horizon holds whatever the length of the window", horizonsOfAnyLength},
-	{"5 the horizon may be raised", horizonRaised},
-	{"5 an operation older than the horizon is an error", tooOld},
-	{"5 ids are of one subject and meter", idsOfOneSubject},
-	{"5 hundreds of ids in one week", hundredsOfIDs},
-	{"5 hundreds of ids in two generations", idsInTwoGenerations},
-	{"5 an id is filed by the store's time, though the host's clock lags", filedByTheStore},
-	{"5 another delivery wins in between", otherDeliveryWins},
-	{"case 5 the write is applied, the answer lost, and sent again", answerLost},
-	{"case 44 the message comes again after the charge", messageComesAgain},
-	{"case 47 a repeat after the plan was lowered below its cost", repeatAfterPlanLowered},
-}
-
 func id(i int64) string { return fmt.Sprintf("operation-%d", i) }
 
 // epoch is the start of the generation of ids that is young at t. Its seconds tell the horizon: a horizon of 15 days has

@@ -9,17 +9,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// payers holds what becomes of the organisation where the user's step fails, and that an operation
-// has one set of payers.
-var payers = []rule{
-	{"case 51 a user whose calls fail does not block the organisation", case51},
-	{"case 51 a caller who gives up does not block the organisation", callerGivesUp},
-	{"within: where the outcome of the user's step is unknown it is repeated once", repeatedOnce},
-	{"within: what another delivery holds is not given back for a failure of this one", holdOfAnother},
-	{"case 52 one operation is charged within one organisation, or within none", case52},
-	{"case 52 a conflict with another organisation survives a crash anywhere", case52Crashes},
-}
-
 // fails makes each write about a subject fail, n times, before or after it takes effect.
 func (s *tap) fails(subject string, n int, failure error, after bool) {
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {

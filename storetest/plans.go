@@ -7,21 +7,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// plans holds rule 12: what a change of plan does.
-var plans = []rule{
-	{"12 a change of plan takes effect at the next decision", planTakesEffect},
-	{"12 a changed limit takes effect at the next decision", limitTakesEffect},
-	{"12 a plan is the subject's for all meters", planOfAllMeters},
-	{"12 usage is shown under the plan that the caller knows, unless one is stored", usageUnderPlan},
-	{"12 a deduction that assumed another plan decides again", assumedAnotherPlan},
-	{"12 a plan that is removed between a read and its write", removedInBetween},
-	{"12 a plan that the catalog does not know is an error", storedPlanUnknown},
-	{"12 where the plan is unknown, the default decides if that is asked", anyPlan},
-	{"12 a plan that was seen is a guess, and what is stored decides", seenPlan},
-	{"12 a limit that is added counts from then on", limitAdded},
-	{"case 42 plan lowered between a caller's read and its deduction", loweredInBetween},
-}
-
 func planTakesEffect(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.accountOn(w.catalog(200, weekly("pro", 300), weekly("least", 0)), 200)

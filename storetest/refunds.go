@@ -10,22 +10,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// refunds holds rule 10: units of a charge that come back.
-var refunds = []rule{
-	{"10 a refund names an operation and gives back at most what it was charged", refundInParts},
-	{"10 a refund happens once for each of its ids", refundOnce},
-	{"10 a refund of a closed window corrects its history", refundOfClosedWindow},
-	{"10 a refund of the week that nobody has followed up", refundOfLastWindow},
-	{"10 a refund of a settled operation, and of one charged in two windows", refundOfSettled},
-	{"10 a refund of a recorded charge", refundOfRecorded},
-	{"10 a refund of a charge whose window was brought back", refundOfTheFuture},
-	{"10 a closed window whose total is far back in history", refundFarBack},
-	{"10 units taken from a live grant go back to the grant", refundToGrant},
-	{"10 a refunded operation stays charged for its id", refundedStaysKnown},
-	{"case 14 a refund when nothing is used, twice, and of more than was charged", oddRefunds},
-	{"14 bad input for a refund is an error before any write", badRefunds},
-}
-
 func refundInParts(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.does(deduct, "a", 100, admitted, 100, 0)

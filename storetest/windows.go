@@ -11,28 +11,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// windows holds rules 6 to 8: how time passes.
-var windows = []rule{
-	{"6 windows never go back", neverGoBack},
-	{"6 a host that is behind opens no window", hostBehindOpensNone},
-	{"7 a window of the future is brought back", futureIsBroughtBack},
-	{"7 several windows of the future are brought back together", severalAreBroughtBack},
-	{"7 more windows of the future than one write takes are brought back", manyAreBroughtBack},
-	{"7 the present window's total may be far back in history", totalFarBack},
-	{"7 five minutes are no fault", fiveMinutes},
-	{"7 ids of a window that was brought back are remembered", idsOfTheFuture},
-	{"7 one wrong reading forgets no id that is not due", wrongReadingForgetsNone},
-	{"7 a clock that falls behind is an error until it is accepted", distrustedClock},
-	{"8 the last 52 totals are kept", lastTotals},
-	{"8 rollover is part of the write", rollover},
-	{"case 19 a used-up subject asks every second over the boundary", everySecond},
-	{"case 20 clocks of two writers differ by 2 s around Monday", clocksDiffer},
-	{"case 21 one clock a year ahead, another three days behind", badClocks},
-	{"case 22 Sunday 23:59:59 then Monday 00:00:01", sundayMonday},
-	{"case 23 weeks around the turn of a year", turnsOfYears},
-	{"case 24 hosts in New York and Tokyo", hostZones},
-}
-
 func neverGoBack(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)

@@ -10,22 +10,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// within holds what a user within an organisation may spend: both pay or neither does.
-var within = []rule{
-	{"within: both are charged, once", bothCharged},
-	{"within: what the organisation refuses leaves the user untouched", organisationRefuses},
-	{"within: what the user refuses leaves the organisation untouched", userRefuses},
-	{"within: the policy and the plan are the user's", policyOfTheUser},
-	{"within: an id that stands for something else is a conflict and holds nothing", withinConflicts},
-	{"within: in between the user is charged and the organisation holds", inBetween},
-	{"within: a crash anywhere is healed by a repeat", withinCrashes},
-	{"within: an organisation that was slow is charged past its limit", organisationSlow},
-	{"within: two deliveries at once are refused together or charged together", twoDeliveries},
-	{"within: the week turns between the steps", withinTurns},
-	{"within: thresholds of both are crossed once", withinCrosses},
-	{"within: bad input is an error before any write", badWithin},
-}
-
 // pair is a user and its organisation.
 type pair struct {
 	account // of the user

@@ -12,17 +12,6 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// withinIDs holds that the users of an organisation choose their ids alone: each pays for its own work, once.
-var withinIDs = []rule{
-	{"within: two users of one organisation use one id, and the organisation pays for both", oneIDOfTwo},
-	{"within: what becomes of one user's request leaves another's of the same id alone", oneIDLeftAlone},
-	{"within: two users of one id, the process of one dies between any two steps", oneIDCrashes},
-	{"15 within: ids at the organisation stay apart, whatever users and operations are called", withinIDsApart},
-	{"within: what the organisation does itself under a user's id is other work", organisationsOwn},
-	{"within: what the release before charged under the plain id is charged once", chargedBefore},
-	{"within: a plan that is not known holds nothing", unknownPlanWithin},
-}
-
 func oneIDOfTwo(t *testing.T, h Harness) {
 	p := newWorld(t, h).newPair(1000)
 	q := p.colleague()
