@@ -75,7 +75,7 @@ func (s *started) Describe(context.Context, string) (pipeline.Execution, bool, e
 
 func (s *started) Finished(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
 
-// TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week: docs/aws.md prices them.
+// TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week: docs/aws-cost.md prices them.
 func TestWhatAJobCosts(t *testing.T) {
 	for _, c := range []struct {
 		mode                    string
@@ -135,7 +135,7 @@ func TestWhatAJobCosts(t *testing.T) {
 			job("5e0fdc1e-3f0c-4d55-9f3d-000000000002")
 			t.Logf("%s: %v requests, %v read units, %v write units", c.mode, m.requests, m.reads, m.writes)
 			if m.requests != c.requests || m.reads != c.reads || m.writes != c.writes {
-				t.Errorf("want %v requests, %v read units, %v write units: change docs/aws.md too", c.requests, c.reads, c.writes)
+				t.Errorf("want %v requests, %v read units, %v write units: change docs/aws-cost.md too", c.requests, c.reads, c.writes)
 			}
 			// A user with more jobs than the ids of one item: these move to the ledger.
 			const jobsOfOne, counted = 300, 200
@@ -148,10 +148,10 @@ func TestWhatAJobCosts(t *testing.T) {
 			busy := meter{m.requests / counted, m.reads / counted, m.writes / counted}
 			t.Logf("%s, of a user with %d jobs: a mean of %.1f requests, %.1f read units, %.1f write units", c.mode, jobsOfOne, busy.requests, busy.reads, busy.writes)
 			if near := func(got, want float64) bool { return math.Abs(got-want) <= 0.3 }; !near(busy.requests, c.busy.requests) || !near(busy.reads, c.busy.reads) || !near(busy.writes, c.busy.writes) {
-				t.Errorf("want %+v for a user with many jobs: change docs/aws.md too", c.busy)
+				t.Errorf("want %+v for a user with many jobs: change docs/aws-cost.md too", c.busy)
 			}
 			if size := itemSize(t, jobs, "5e0fdc1e-3f0c-4d55-9f3d-000000000001"); size < 450 || size > 550 {
-				t.Errorf("the record of a job has %d bytes: change docs/aws.md too", size)
+				t.Errorf("the record of a job has %d bytes: change docs/aws-cost.md too", size)
 			} else {
 				t.Logf("%s: the record of a job has %d bytes", c.mode, size)
 			}
