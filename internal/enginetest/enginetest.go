@@ -59,10 +59,12 @@ func Names() []string {
 	return names
 }
 
-// Start returns the URL of the named engine and starts it if no test has done so. An engine that does not start fails the test, with what the engine said.
-// Requests need the shape of an AWS signature; its keys and region may be anything.
+// Start returns the URL of the named engine, which it starts unless a test has done so before. If
+// the engine does not start, the test fails with what the engine said. Requests need the shape of an
+// AWS signature, but any keys and any region will do.
 func Start(tb testing.TB, name string) string {
 	tb.Helper()
+	notInShort(tb)
 	for _, e := range engines {
 		if e.name != name {
 			continue
@@ -88,11 +90,20 @@ func Start(tb testing.TB, name string) string {
 // Python returns the path of a Python interpreter that can import boto3.
 func Python(tb testing.TB) string {
 	tb.Helper()
+	notInShort(tb)
 	path, err := tool("venv/bin/python")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return path
+}
+
+// notInShort skips a test that needs more than Go when go test runs with -short.
+func notInShort(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short runs only what needs nothing but Go; this test needs an engine")
+	}
 }
 
 // tool returns the path of a file below the module's folder .tools.

@@ -13,6 +13,7 @@ const lastWords = 8000
 // scale shortens the waits of state machines: 1 is as they stand.
 func MiniStack(tb testing.TB, region, scale string) string {
 	tb.Helper()
+	notInShort(tb)
 	python, err := tool("aws/bin/python")
 	if err != nil {
 		tb.Fatal(err)
