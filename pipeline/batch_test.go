@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,6 +242,84 @@ func TestACallThatHangsCostsItsOwnMessage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// watchedJobs notes the context of each call.
+type watchedJobs struct {
+	Jobs
+	mu   sync.Mutex
+	seen []context.Context
+}
+
+func (j *watchedJobs) note(ctx context.Context) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.seen = append(j.seen, ctx)
+}
+
+func (j *watchedJobs) Get(ctx context.Context, id string) (Job, bool, error) {
+	j.note(ctx)
+	return j.Jobs.Get(ctx, id)
+}
+
+func (j *watchedJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
+	j.note(ctx)
+	return j.Jobs.Swap(ctx, was, is)
+}
+
+func (j *watchedJobs) Bookmark(ctx context.Context) (Opened, error) {
+	j.note(ctx)
+	return j.Jobs.Bookmark(ctx)
+}
+
+func (j *watchedJobs) SetBookmark(ctx context.Context, at Opened) error {
+	j.note(ctx)
+	return j.Jobs.SetBookmark(ctx, at)
+}
+
+// wantOver fails if a context that was made for a call is still open: its timer would be left
+// behind in a function that lives on. The caller's own is another matter.
+func (j *watchedJobs) wantOver(t *testing.T, callers context.Context) {
+	t.Helper()
+	if len(j.seen) == 0 {
+		t.Error("no call was made")
+	}
+	for i, ctx := range j.seen {
+		if ctx != callers && ctx.Err() == nil {
+			t.Errorf("the context of call %d is left open", i)
+		}
+	}
+}
+
+// TestEachMessageHasItsShareOfTheTime that is left for those that are left, with a tenth of it, or a
+// second, kept for the answer; and at most what one message may take.
+func TestEachMessageHasItsShareOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for limit, want := range map[time.Duration][]time.Duration{
+			5 * time.Second:  {1125 * time.Millisecond, 1500 * time.Millisecond, 2250 * time.Millisecond, 4500 * time.Millisecond},
+			30 * time.Second: {7250 * time.Millisecond, 29 * time.Second / 3, 10 * time.Second, 10 * time.Second},
+		} {
+			w := newWorld(t, Options{})
+			jobs := &watchedJobs{Jobs: w.jobs}
+			w.p.jobs = jobs
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			var b Batch
+			for i := range want {
+				b.Records = append(b.Records, Delivery{MessageID: fmt.Sprint(i), Body: body("of another user", fmt.Sprint("user-", i), "neural", 60)})
+			}
+			w.jobs.Swap(ctx, Job{}, Job{ID: "of another user", UserID: "bob"})
+			if out, err := w.p.Consume(ctx, b); err != nil || len(out.Items) != len(want) || len(jobs.seen) != len(want) {
+				t.Fatalf("%+v, %v, %d looks", out, err, len(jobs.seen))
+			}
+			for i, ctx := range jobs.seen {
+				if end, ok := ctx.Deadline(); !ok || time.Until(end) != want[i] {
+					t.Errorf("of %s message %d has %s, want %s", limit, i, time.Until(end), want[i])
+				}
+			}
+			jobs.wantOver(t, ctx)
+		}
+	})
 }
 
 // TestAMessageHasABoundOfItsOwn holds where the caller sets no deadline.

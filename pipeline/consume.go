@@ -108,7 +108,7 @@ func (p *Pipeline) requested(d Delivery) time.Time {
 // by a hold may while that lives, and it then lives on from now. Where the hold is over, only an
 // execution tells whether the job began in time: if there is none, the job has to ask anew.
 func (p *Pipeline) covered(ctx context.Context, j Job) (bool, error) {
-	if !j.Held || p.opts.Hold == 0 {
+	if !j.Held || !p.holds() {
 		return true, nil
 	}
 	r := p.request(j, operation(j.ID, j.Attempt))
@@ -170,7 +170,7 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job
 	var d headroom.Decision
 	var err error
 	if j.Cost, err = p.asked(m); err == nil {
-		err = m.fits(j, p.opts.Hold > 0)
+		err = m.fits(j, p.holds())
 	}
 	if err == nil {
 		r := p.request(j, operation(j.ID, j.Attempt))
@@ -178,7 +178,7 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job
 			// A record says that the job was not charged, however long it has waited.
 			r.Began = j.RequestedAt
 		}
-		if p.opts.Hold > 0 {
+		if p.holds() {
 			d, err = p.hold(ctx, r)
 		} else {
 			r.Operation = "" // of a job that is only queued nothing is remembered: not to ask saves a look at what left the user's item
@@ -206,7 +206,7 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job
 		j.Status, j.Reason, j.FinishedAt = OverQuota, refusal(d), p.now()
 		return j, d, nil
 	}
-	j.Status, j.Held, j.StartedAt, j.Reason = Running, p.opts.Hold > 0, p.now(), ""
+	j.Status, j.Held, j.StartedAt, j.Reason = Running, p.holds(), p.now(), ""
 	return j, d, nil
 }
 

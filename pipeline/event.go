@@ -81,7 +81,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 			return outcome{}, false, headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
 		}
 		x := Execution{Status: last.Status, Input: last.Input, Error: last.Error.Error, Cause: last.Error.Cause, Ended: last.Entered}
-		o, err := readOutcome(last.Execution, x, last.Status == "SUCCEEDED", last.Result)
+		o, err := readInput(last.Execution, x)
+		o.end(x, last.Status == "SUCCEEDED", last.Result)
 		return o, true, err
 	}
 	d := change.Detail
@@ -120,11 +121,16 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 // step can catch, only its history tells. So it does of one that failed without having marked its job
 // as failed: a machine of one's own may fail of its charge step.
 func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome, bool, error) {
+	if x.Status == "RUNNING" || x.Status == "PENDING_REDRIVE" {
+		return outcome{}, false, nil
+	}
+	o, err := readInput(name, x)
+	if err != nil {
+		return o, false, err
+	}
 	done, result := false, []byte(nil)
 	look := x.Status == "TIMED_OUT" || x.Status == "ABORTED" || strings.HasPrefix(x.Error, "States.")
 	switch {
-	case x.Status == "RUNNING", x.Status == "PENDING_REDRIVE":
-		return outcome{}, false, nil
 	case x.Status == "SUCCEEDED":
 		// Not to find the result is no failure: then the work was what was asked for.
 		output, _ := readFields(x.Output)
@@ -134,7 +140,7 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 		done, result, look = true, []byte(x.Cause), !json.Valid([]byte(x.Cause))
 	}
 	if !done && !look && x.Status == "FAILED" {
-		marked, err := p.marked(ctx, name, x)
+		marked, err := p.marked(ctx, o)
 		if err != nil {
 			return outcome{}, false, err
 		}
@@ -151,26 +157,19 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 			result = nil
 		}
 	}
-	o, err := readOutcome(name, x, done, result)
-	return o, true, err
+	o.end(x, done, result)
+	return o, true, nil
 }
 
 // marked reports whether the job of an execution is known as failed, in the attempt that it ran.
-func (p *Pipeline) marked(ctx context.Context, name string, x Execution) (bool, error) {
-	o, err := readOutcome(name, x, false, nil)
-	if err != nil {
-		return false, err
-	}
+func (p *Pipeline) marked(ctx context.Context, o outcome) (bool, error) {
 	j, found, err := p.jobs.Get(ctx, o.JobID)
 	return found && j.Status == Failed && j.Attempt == o.Attempt, err
 }
 
-// readOutcome reads the input of an execution and the result of its work.
-func readOutcome(name string, x Execution, done bool, result []byte) (outcome, error) {
-	o := outcome{Succeeded: done, Ended: x.Ended}
-	if !done {
-		o.Cause = because(x)
-	}
+// readInput reads the input of an execution: whose job it is, and what was asked for.
+func readInput(name string, x Execution) (outcome, error) {
+	var o outcome
 	input, err := readFields(x.Input)
 	if err != nil {
 		return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q is not a JSON object", name)
@@ -182,11 +181,7 @@ func readOutcome(name string, x Execution, done bool, result []byte) (outcome, e
 		}
 		delete(input, stampKey)
 	}
-	plain, err := json.Marshal(input)
-	if err != nil {
-		return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q cannot be read", name)
-	}
-	m, err := parseMessage(plain)
+	m, err := input.message()
 	if err != nil {
 		return o, err
 	}
@@ -197,10 +192,17 @@ func readOutcome(name string, x Execution, done bool, result []byte) (outcome, e
 	o.JobID, o.UserID, o.Attempt = m.JobID, m.UserID, max(m.Attempt, s.Attempt)
 	o.Plan, o.Held, o.RequestedAt, o.Estimate = s.Plan, s.Held, s.RequestedAt, s.Cost
 	o.Asked, o.Class, o.Seconds = m, m.Class, m.Seconds
+	return o, nil
+}
+
+// end adds how the execution ended, and what its work became if that was done.
+func (o *outcome) end(x Execution, done bool, result []byte) {
+	o.Succeeded, o.Ended = done, x.Ended
 	if done {
 		o.read(result)
+	} else {
+		o.Cause = because(x)
 	}
-	return o, nil
 }
 
 // read takes from a result what the work has become. A result that has neither a class nor a

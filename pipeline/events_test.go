@@ -309,7 +309,7 @@ func FuzzMessage(f *testing.F) {
 		if len(is) != len(was)+1 {
 			t.Fatalf("%s became %s", text, input)
 		}
-		o, err := readOutcome("x", Execution{Input: input}, true, nil)
+		o, err := readInput("x", Execution{Input: input})
 		if err != nil || o.JobID != m.JobID || o.UserID != m.UserID || o.Attempt != m.Attempt || o.Plan != "free" || o.Class != m.Class || o.Seconds != m.Seconds {
 			t.Fatalf("%s is read as %+v, %v", input, o, err)
 		}

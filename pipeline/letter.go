@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/lumcast/headroom"
 )
@@ -59,22 +60,20 @@ func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 		}
 	}
 	if l.Next > 0 {
-		l.Body, err = m.again(body, l.Next)
+		l.Body = m.again(body, l.Next)
 	}
-	return l, err
+	return l, nil
 }
 
 // again is the message with another attempt. The message of the same one stays as it is.
-func (m message) again(body []byte, attempt int) ([]byte, error) {
+func (m message) again(body []byte, attempt int) []byte {
 	if attempt == m.Attempt {
-		return body, nil
+		return body
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the message is not a JSON object")
-	}
+	fields := maps.Clone(m.fields)
 	fields["attempt"] = fmt.Append(nil, attempt)
-	return json.Marshal(fields)
+	body, _ = json.Marshal(fields) // it cannot fail: each field was read from JSON
+	return body
 }
 
 // decisionClosed marks a job that a person has ended.

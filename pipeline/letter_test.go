@@ -30,6 +30,7 @@ func TestADeadLetterTellsWhatCanBeDone(t *testing.T) {
 		"not JSON":                      {"not JSON", nil, "not a JSON object", 0, false},
 		"no user":                       {`{"jobId":"a"}`, nil, "userId is missing", 0, false},
 		"no record":                     {first, nil, "no delivery came as far", 1, false},
+		"a rerun, no record":            {attempt("2"), nil, "without a record", 2, false},
 		"a later attempt, no record":    {attempt("3"), nil, "without a record", 3, false},
 		"another user's":                {first, &Job{ID: "a", UserID: "bob", Status: Running, Attempt: 1}, "another user's", 0, false},
 		"queued":                        {first, job(Queued, "", 0), "could not be started", 1, false},

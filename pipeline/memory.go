@@ -103,7 +103,6 @@ func (m *Memory) List(ctx context.Context, f Filter, use func(Job) bool) error {
 		}
 	}
 	m.mu.Unlock() // use may write
-	slices.SortFunc(all, func(a, b Job) int { return a.Opened().Compare(b.Opened()) })
 	for _, j := range all {
 		if !use(j) {
 			break

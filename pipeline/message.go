@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"maps"
 	"strconv"
 	"time"
 	"unicode"
@@ -42,26 +41,29 @@ type message struct {
 // parseMessage reads what identifies a job. What cannot be identified is an error: only a person can tell what was meant, so it belongs into a dead-letter queue.
 // Whether the job can be priced is not looked at.
 func parseMessage(body []byte) (message, error) {
-	var m message
 	if !utf8.Valid(body) {
-		return m, invalid("the message is not UTF-8")
+		return message{}, invalid("the message is not UTF-8")
 	}
-	var err error
-	if m.fields, err = readFields(body); err != nil {
-		return m, headroom.Errorf(headroom.CodeInvalid, err, "the message is not a JSON object")
+	f, err := readFields(body)
+	if err != nil {
+		return message{}, headroom.Errorf(headroom.CodeInvalid, err, "the message is not a JSON object")
 	}
-	if _, taken := m.fields[stampKey]; taken {
-		return m, invalid("the message has a field %q, which the consumer adds", stampKey)
+	if _, taken := f[stampKey]; taken {
+		return message{fields: f}, invalid("the message has a field %q, which the consumer adds", stampKey)
 	}
+	return f.message()
+}
+
+// message reads a message from its fields.
+func (f fields) message() (message, error) {
+	m := message{fields: f}
 	// All that can be read is, so that the log can name the job.
-	var strange [3]string
-	m.JobID, strange[0] = m.fields.text("jobId")
-	m.UserID, strange[1] = m.fields.text("userId")
-	m.Attempt, strange[2] = m.fields.whole("attempt", 1)
-	for _, why := range strange {
-		if why != "" {
-			return m, invalid("%s", why)
-		}
+	var noJob, noUser, noAttempt string
+	m.JobID, noJob = m.fields.text("jobId")
+	m.UserID, noUser = m.fields.text("userId")
+	m.Attempt, noAttempt = m.fields.whole("attempt", 1)
+	if strange := cmp.Or(noJob, noUser, noAttempt); strange != "" {
+		return m, invalid("%s", strange)
 	}
 	if err := checkID("jobId", m.JobID, MaxJobID); err != nil {
 		return m, err
@@ -115,16 +117,14 @@ func (p *Pipeline) asked(m message) (int64, error) {
 
 // input is what the execution gets: the message as it came, and the stamp. Its bytes depend on the message and the job's record alone, so that starting twice is starting once.
 func (m message) input(j Job) ([]byte, error) {
-	fields := make(fields, len(m.fields)+1)
-	maps.Copy(fields, m.fields)
-	var err error
-	if fields[stampKey], err = json.Marshal(stamp{Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held, RequestedAt: j.RequestedAt}); err != nil {
-		return nil, err
+	all := map[string]any{stampKey: stamp{Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held, RequestedAt: j.RequestedAt}}
+	for name, raw := range m.fields {
+		all[name] = raw
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false) // what the message holds is passed on as it is
-	if err := encoder.Encode(fields); err != nil {
+	if err := encoder.Encode(all); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil

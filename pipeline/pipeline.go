@@ -69,7 +69,7 @@ func New(engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executio
 	opts.MaxSeconds = cmp.Or(opts.MaxSeconds, DefaultMaxSeconds)
 	opts.PerMessage = cmp.Or(opts.PerMessage, DefaultPerMessage)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
-	if opts.Hold < 0 || opts.Hold > 0 && opts.Hold < time.Second {
+	if opts.Hold != 0 && opts.Hold < time.Second {
 		return nil, invalid("a hold of %s: want at least a second, or none", opts.Hold)
 	}
 	prices, err := catalog.Prices(opts.Meter)
@@ -78,6 +78,9 @@ func New(engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executio
 	}
 	return &Pipeline{engine: engine, prices: prices, jobs: jobs, executions: executions, opts: opts}, nil
 }
+
+// holds reports whether jobs start by holds, and not by a preflight.
+func (p *Pipeline) holds() bool { return p.opts.Hold != 0 }
 
 // now is the time to write into the job table.
 func (p *Pipeline) now() time.Time {

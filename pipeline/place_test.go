@@ -193,7 +193,7 @@ func TestARunKeepsThePlaceBeforeTheFirstJobItDidNotComeTo(t *testing.T) {
 		for _, running := range []int{0, 400} {
 			t.Run(fmt.Sprint(workers, " workers, ", running, " running"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := newBacklog(t)
+					b := newBacklog(t, tableLatency)
 					b.add(running, "a", Running, "")
 					for i := range running {
 						id := fmt.Sprintf("a-%06d", i)
@@ -232,7 +232,7 @@ func TestAJobThatCannotBeReadIsToldOf(t *testing.T) {
 // TestTheRateOfQuestionsIsASecondsShare: 20 a second are one in 50 ms.
 func TestTheRateOfQuestionsIsASecondsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
+		b := newBacklog(t, tableLatency)
 		b.add(describeBurst+40, "runs", Running, "")
 		began := time.Now()
 		if r, err := b.p.Reconcile(t.Context(), ReconcileOptions{Workers: 3, Describes: 20}); err != nil || r.Running != describeBurst+40 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -299,9 +300,6 @@ func TestAHoldThatEndsWhileItIsAskedForIsTakenAnew(t *testing.T) {
 			return fault{}
 		}
 		failed := w.send(messageOf(1))
-		if failed != nil {
-			failed = w.send(messageOf(1))
-		}
 		w.wire.trouble = nil
 		u, err := w.engine.Usage(t.Context(), headroom.UsageRequest{Subject: "alice", Meter: "slots", Now: w.clock})
 		if left := u.Holds[jobA].Expires.Sub(w.clock); err != nil || failed != nil || left < time.Hour-3*time.Second {
@@ -362,6 +360,46 @@ func TestWhoLosesTheJobLetsItsHoldGo(t *testing.T) {
 	}
 }
 
+// TestWhoLosesTheJobInDoubtKeepsItsHold: the record that won is gone when it is looked at, and the
+// message is taken anew. Nothing is given back on the way.
+func TestWhoLosesTheJobInDoubtKeepsItsHold(t *testing.T) {
+	w := newWorld(t, Options{Hold: time.Hour})
+	w.wire.between = func() {
+		w.wire.between = nil
+		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "bob", Status: OverQuota, Attempt: 1})
+	}
+	gets, writes := 0, map[int]int{} // by how many looks were made before
+	w.wire.trouble = func(call string) fault {
+		switch call {
+		case "Get":
+			if gets++; gets == 2 {
+				delete(w.jobs.jobs, jobA)
+			}
+		case "Commit":
+			writes[gets]++
+		}
+		return fault{}
+	}
+	if failed := w.send(messageOf(1)); failed != nil || gets != 3 || writes[2] > 0 {
+		t.Errorf("failed %v, %d looks, writes to the quota %v", failed, gets, writes)
+	}
+	w.wire.trouble = nil
+	w.want(jobA, Running, "", 0, 30)
+}
+
+// TestWhoLosesTheJobWithoutAHoldOnlyLooksAgain: there is nothing to give back.
+func TestWhoLosesTheJobWithoutAHoldOnlyLooksAgain(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.wire.between = func() {
+		w.wire.between = nil
+		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: OverQuota, Attempt: 1})
+	}
+	n := w.calls()
+	if failed := w.send(messageOf(1)); failed != nil || n["Get"] != 2 || n["Load"] != 1 || n["Commit"] != 0 {
+		t.Errorf("failed %v, calls %v", failed, n)
+	}
+}
+
 // TestAMessageFromBeforeTheHorizonIsNotCharged where no record tells that it was not.
 func TestAMessageFromBeforeTheHorizonIsNotCharged(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
@@ -409,6 +447,7 @@ func TestSendMakesWhatTheConsumerReads(t *testing.T) {
 	for name, make := range map[string]func() ([]byte, error){
 		"no id":     func() ([]byte, error) { return Send("", "alice", "neural", 60, 1, nil) },
 		"attempt 0": func() ([]byte, error) { return Send("a", "alice", "neural", 60, 0, nil) },
+		"no number": func() ([]byte, error) { return Send("a", "alice", "neural", math.NaN(), 1, nil) },
 		"not JSON": func() ([]byte, error) {
 			return Send("a", "alice", "neural", 60, 1, map[string]json.RawMessage{"x": []byte("{")})
 		},
@@ -416,8 +455,12 @@ func TestSendMakesWhatTheConsumerReads(t *testing.T) {
 			return Send("a", "alice", "neural", 60, 1, map[string]json.RawMessage{"headroom": []byte("{}")})
 		},
 	} {
-		if _, err := make(); !errors.Is(err, headroom.ErrInvalid) {
+		b, err := make()
+		if !errors.Is(err, headroom.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if unwritten := strings.HasPrefix(name, "no number") || name == "not JSON"; unwritten && (b != nil || !strings.Contains(err.Error(), "cannot be written")) {
+			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
 }

@@ -189,7 +189,8 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 			last = o
 			n++
 			if n%bookmarkEvery == 0 && !s.opts.DryRun {
-				s.keep(ctx, last)
+				// In case the run is cut off. Should this fail, the next one looks at some jobs again.
+				_ = s.p.jobs.SetBookmark(ctx, last)
 			}
 			return true
 		})
@@ -203,17 +204,6 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 		err = nil // the time is over, which is no failure
 	}
 	return last, err == nil && ctx.Err() == nil, err
-}
-
-// keep keeps the place in the middle of a run, in case it is cut off. Should that fail, the next
-// run only looks at some jobs again.
-func (s *sweep) keep(ctx context.Context, at Opened) {
-	s.mu.Lock()
-	if s.left != nil {
-		at = s.left.after
-	}
-	s.mu.Unlock()
-	_ = s.p.jobs.SetBookmark(ctx, at)
 }
 
 // leave notes a job that this run does not come to.
@@ -319,14 +309,9 @@ func (p *pace) wait(ctx context.Context) bool {
 	wait := p.next.Sub(now)
 	p.next = p.next.Add(p.every)
 	p.mu.Unlock()
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(wait):
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}

@@ -17,8 +17,12 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// tableLatency is what each request to a table takes.
-const tableLatency = 4 * time.Millisecond
+// A request to a table takes tableLatency. Where it takes slowTable, as many requests fit into a run
+// as into ten times the table: the same rules hold for a tenth of the jobs.
+const (
+	tableLatency = 4 * time.Millisecond
+	slowTable    = 10 * tableLatency
+)
 
 // runLimit is what Lambda gives a run.
 const runLimit = 300 * time.Second
@@ -26,12 +30,13 @@ const runLimit = 300 * time.Second
 // slowJobs is a table that takes its time.
 type slowJobs struct {
 	Memory
-	gets atomic.Int64
-	fail func(id string) bool // the table does not answer about this job
+	takes time.Duration
+	gets  atomic.Int64
+	fail  func(id string) bool // the table does not answer about this job
 }
 
 func (j *slowJobs) Get(ctx context.Context, id string) (Job, bool, error) {
-	time.Sleep(tableLatency)
+	time.Sleep(j.takes)
 	j.gets.Add(1)
 	if j.fail != nil && j.fail(id) {
 		return Job{}, false, headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
@@ -40,19 +45,22 @@ func (j *slowJobs) Get(ctx context.Context, id string) (Job, bool, error) {
 }
 
 func (j *slowJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
-	time.Sleep(tableLatency)
+	time.Sleep(j.takes)
 	return j.Memory.Swap(ctx, was, is)
 }
 
-type slowStore struct{ headroom.Store }
+type slowStore struct {
+	headroom.Store
+	takes time.Duration
+}
 
 func (s slowStore) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	time.Sleep(tableLatency)
+	time.Sleep(s.takes)
 	return s.Store.Load(ctx, q)
 }
 
 func (s slowStore) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	time.Sleep(tableLatency)
+	time.Sleep(s.takes)
 	return s.Store.Commit(ctx, c)
 }
 
@@ -88,11 +96,11 @@ type backlog struct {
 	p      *Pipeline
 }
 
-func newBacklog(t *testing.T) *backlog {
+func newBacklog(t *testing.T, takes time.Duration) *backlog {
 	t.Helper()
-	b := &backlog{t: t, jobs: &slowJobs{}, runs: &askedExecutions{ended: map[string]Execution{}}}
+	b := &backlog{t: t, jobs: &slowJobs{takes: takes}, runs: &askedExecutions{ended: map[string]Execution{}}}
 	var err error
-	if b.engine, err = headroom.New(slowStore{memstore.New(time.Now)}, headroom.Lumcast(), headroom.Options{}); err != nil {
+	if b.engine, err = headroom.New(slowStore{memstore.New(time.Now), takes}, headroom.Lumcast(), headroom.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.p, err = New(b.engine, headroom.Lumcast(), b.jobs, b.runs, Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
@@ -149,11 +157,14 @@ func (b *backlog) used() (sum int64) {
 
 // TestABacklogIsCharged is case 68.
 func TestABacklogIsCharged(t *testing.T) {
-	const jobs = 100_000
-	for _, workers := range []int{0, 2} {
+	for _, c := range []struct {
+		workers, jobs int
+		takes         time.Duration
+	}{{0, 100_000, tableLatency}, {2, 10_000, slowTable}} {
+		workers, jobs := c.workers, c.jobs
 		t.Run(fmt.Sprint("workers ", workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBacklog(t)
+				b := newBacklog(t, c.takes)
 				b.add(jobs, "owed", Succeeded, ChargePending)
 				done, runs := 0, 0
 				for done < jobs && runs < 20 {
@@ -164,10 +175,10 @@ func TestABacklogIsCharged(t *testing.T) {
 					done, runs = done+r.Finished, runs+1
 					t.Logf("run %d: %d charged in %s, %d in all", runs, r.Finished, took.Round(time.Second), done)
 				}
-				if used := b.used(); done != jobs || used != jobs || len(b.runs.times) > 0 {
+				if used := b.used(); done != jobs || used != int64(jobs) || len(b.runs.times) > 0 {
 					t.Errorf("%d jobs charged with %d units by %d questions to executions, want %d, %d and none", done, used, len(b.runs.times), jobs, jobs)
 				}
-				if reads := b.jobs.gets.Load(); reads > jobs+jobs/50 {
+				if reads := b.jobs.gets.Load(); reads > int64(jobs+jobs/50) {
 					t.Errorf("%d reads of jobs: a run reads again what another has done", reads)
 				}
 			})
@@ -179,32 +190,32 @@ func TestABacklogIsCharged(t *testing.T) {
 // can look at.
 func TestJobsThatCannotBeFinishedKeepNoOthersFromIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
-		b.add(60_000, "a-broken", Succeeded, ChargePending)
-		b.add(60_000, "b-owed", Succeeded, ChargePending) // of the same instants
+		b := newBacklog(t, slowTable)
+		b.add(6_000, "a-broken", Succeeded, ChargePending)
+		b.add(6_000, "b-owed", Succeeded, ChargePending) // of the same instants
 		b.jobs.fail = func(id string) bool { return strings.HasPrefix(id, "a-") }
 		done, seen, runs := 0, 0, 0
-		for seen < 120_000 && runs < 20 {
+		for seen < 12_000 && runs < 20 {
 			r, _, err := b.run(ReconcileOptions{Workers: 1})
 			if err == nil || r.Failed == 0 || r.Finished == 0 || len(strings.Split(err.Error(), "\n")) > mostFailures+1 {
 				t.Fatalf("run %d: %+v, %.500v", runs, r, err)
 			}
 			done, seen, runs = done+r.Finished, seen+r.Seen, runs+1
 		}
-		if done != 60_000 {
+		if done != 6_000 {
 			t.Errorf("%d finished after %d runs that saw %d", done, runs, seen)
 		}
 		t.Logf("%d runs of one worker", runs)
 		// They are looked at again when their turn comes.
 		b.jobs.fail = nil
-		for runs := 0; done < 120_000 && runs < 20; runs++ {
+		for runs := 0; done < 12_000 && runs < 20; runs++ {
 			r, _, err := b.run(ReconcileOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			done += r.Finished
 		}
-		if used := b.used(); used != 120_000 {
+		if used := b.used(); used != 12_000 {
 			t.Errorf("%d units charged", used)
 		}
 	})
@@ -214,7 +225,7 @@ func TestJobsThatCannotBeFinishedKeepNoOthersFromIt(t *testing.T) {
 // one run, and those whose charge is pending need not wait for them.
 func TestAQuestionToAnExecutionHasARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
+		b := newBacklog(t, tableLatency)
 		b.add(20_000, "a-runs", Running, "")
 		b.add(5_000, "b-owed", Succeeded, ChargePending)
 		const rate = 20
@@ -241,7 +252,7 @@ func TestAQuestionToAnExecutionHasARate(t *testing.T) {
 // TestEachRunningJobIsAskedAboutInItsTurn has one job that has ended among thousands that run.
 func TestEachRunningJobIsAskedAboutInItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
+		b := newBacklog(t, tableLatency)
 		b.add(10_000, "runs", Running, "")
 		last := "runs-009999"
 		b.runs.ended[ExecutionName(last, 1)] = Execution{Status: "SUCCEEDED", Input: []byte(`{"jobId":"` + last + `","userId":"user-999","voiceQuality":"standard","durationSeconds":60}`), Output: []byte(`{"result":{}}`)}
@@ -263,7 +274,7 @@ func TestEachRunningJobIsAskedAboutInItsTurn(t *testing.T) {
 // TestADryRunChangesNothing also names what would be done.
 func TestADryRunChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
+		b := newBacklog(t, tableLatency)
 		b.add(3, "owed", Succeeded, ChargePending)
 		b.add(2, "runs", Running, "")
 		b.add(1, "waits", Queued, "")
@@ -288,7 +299,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 // TestWhoStopsAReconciliationLosesNothing cancels it in the middle.
 func TestWhoStopsAReconciliationLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog(t)
+		b := newBacklog(t, tableLatency)
 		b.add(10_000, "owed", Succeeded, ChargePending)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

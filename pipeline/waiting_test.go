@@ -303,6 +303,14 @@ func TestHowLongAMessageWaits(t *testing.T) {
 	if j := w.record("late"); j.Status != Queued || !j.UpdatedAt.Equal(monday) {
 		t.Errorf("each delivery writes the record: %+v", j)
 	}
+	// A record that an application queued says from now on that the job waits, and for what.
+	w.jobs.Swap(t.Context(), Job{}, Job{ID: "queued", UserID: "alice", Status: Queued, RequestedAt: monday, UpdatedAt: monday})
+	if failed := w.send(body("queued", "alice", "standard", 60)); failed != nil {
+		t.Error(failed)
+	}
+	if j := w.record("queued"); j.Status != Queued || j.Attempt != 1 || j.Reason == "" || !j.UpdatedAt.Equal(w.clock) {
+		t.Errorf("%+v", j)
+	}
 	// What cannot be sent again comes back by the queue.
 	broken = errors.New("the queue throttles")
 	if failed := w.send(body("late", "alice", "standard", 60)); failed == nil {
