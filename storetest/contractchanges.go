@@ -127,3 +127,32 @@ func viewText(v headroom.View) string {
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// guardsText shows the guards of a change, one a line.
+func guardsText(c headroom.Change) string {
+	s := fmt.Sprintf("\tplan %q%s\n\tids of %s\n", c.Plan, map[bool]string{true: " or none"}[c.PlanOrNone], short(c.Epoch.UTC()))
+	for _, x := range c.Steps {
+		s += fmt.Sprintf("\tcount of %q is %d to %d, in %s\n", x.Limit, x.Min, x.Max, span(x.From))
+	}
+	for _, r := range c.Records {
+		s += fmt.Sprintf("\trecord %q is %s\n", r.ID, orNothing(r.Was))
+	}
+	for _, g := range c.Grants {
+		if s += fmt.Sprintf("\tgrant %q is ", g.ID); g.Was == nil {
+			s += "not there\n"
+		} else {
+			s += fmt.Sprintf("of %d until %s, %d to %d used\n", g.Was.Units, short(g.Was.Expires.UTC()), g.Min, g.Max)
+		}
+	}
+	for _, d := range c.Debts {
+		s += fmt.Sprintf("\tdebt %q is %s\n", d.ID, orNothing(d.Was))
+	}
+	return s
+}
+
+func orNothing[T fmt.Stringer](v *T) string {
+	if v == nil {
+		return "not there"
+	}
+	return (*v).String()
+}

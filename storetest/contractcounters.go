@@ -180,7 +180,7 @@ func viewsStay(t *testing.T, h Harness) {
 	texts := []string{viewText(committed), viewText(loaded)}
 	c := steps(headroom.Step{Limit: "week", From: thisWeek, To: nextWeek, Opens: true, Max: anyMax, Add: 4})
 	c.Records = []headroom.RecordStep{{ID: "held", Was: reserved(10), Is: charged(10)}, {ID: "charged", Was: charged(30)}}
-	c.Grants = []headroom.GrantStep{{ID: "gift", Was: &headroom.Grant{Units: 50, Expires: base.Add(week)}, Max: anyMax, Add: 3}}
+	c.Grants = []headroom.GrantStep{{ID: "gift", Was: gives(50, 5), Max: anyMax, Add: 3}}
 	c.Debts = []headroom.DebtStep{{ID: "charged", Was: debt("acme", 30)}}
 	b.commit("a change of everything", c, true)
 	for i, v := range []headroom.View{committed, loaded} {

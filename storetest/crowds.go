@@ -150,7 +150,7 @@ func firstOfAWeek(t *testing.T, h Harness) {
 func limitRace(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, used := range map[string]int64{"it fits both": 150, "it fits the greater only": 200} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			for round := range 5 {
 				a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
 				a.admit("before", used, used)
@@ -193,7 +193,7 @@ func allFit(t *testing.T, h Harness) {
 func oneIDAtOnce(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, used := range map[string]int64{"the first of a window": 0, "the last units": 170} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			a := w.account(200)
 			if used > 0 {
 				a.admit("before", used, used)

@@ -35,7 +35,7 @@ func drawnMeanwhile(t *testing.T, h Harness) {
 			return nil
 		}, 30, map[string]int64{"late": 0}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		w.Run(c.what, func(t *testing.T) {
 			w.back(base)
 			a := w.account(50)
 			a.does(deduct, "own", 50, admitted, 50, 0)

@@ -134,7 +134,7 @@ func case53(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, look := range looks {
 		for later, wait := range map[string]time.Duration{"at once": 0, "after the hold has ended": 20 * time.Minute} {
-			t.Run(name+" "+later, func(t *testing.T) {
+			w.Run(name+" "+later, func(t *testing.T) {
 				w.back(base)
 				p := w.newPair(150)
 				p.account.does(deduct, "before", 5, admitted, 5, 0)
@@ -161,7 +161,7 @@ func case53(t *testing.T, h Harness) {
 func case53Sweep(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, wait := range map[string]time.Duration{"at once": 0, "after a day": day} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			w.back(base)
 			p := w.newPair(1000)
 			var all []pair
@@ -194,7 +194,7 @@ func case71(t *testing.T, h Harness) {
 			if cost == 0 && name == "a repeat" {
 				continue
 			}
-			t.Run(fmt.Sprint(name, " ", cost), func(t *testing.T) {
+			w.Run(fmt.Sprint(name, " ", cost), func(t *testing.T) {
 				crashes(func(n int64, after bool) bool {
 					w.back(base)
 					p := w.newPair(150)
@@ -219,7 +219,7 @@ func case71(t *testing.T, h Harness) {
 			})
 		}
 	}
-	t.Run("a finisher who dies too", func(t *testing.T) {
+	w.Run("a finisher who dies too", func(t *testing.T) {
 		crashes(func(n int64, after bool) bool {
 			w.back(base)
 			p := w.newPair(150)
@@ -263,7 +263,7 @@ func debtsPaid(t *testing.T, h Harness) {
 			org.refund(p.its("a"), "r", 50, 50, 0)
 		}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			w.back(base)
 			p := w.newPair(150)
 			p.leave("a", 50)

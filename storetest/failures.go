@@ -20,7 +20,7 @@ var codes = []struct {
 func failsBefore(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, c := range codes {
-		t.Run(string(c.sentinel.Code), func(t *testing.T) {
+		w.Run(string(c.sentinel.Code), func(t *testing.T) {
 			cause := errors.New("the cause")
 			failure := headroom.Errorf(c.sentinel.Code, cause, "the store failed")
 			a := w.account(200)
@@ -84,7 +84,7 @@ func failsAfter(t *testing.T, h Harness) {
 		"past the limit":        {190, 20, 210, headroom.ReasonRecorded, []mod{record}},
 		"nothing":               {200, 0, 200, headroom.ReasonAdmitted, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			a := w.account(200)
 			if try.used > 0 {
 				a.admit("before", try.used, try.used)

@@ -195,7 +195,7 @@ func forgetsNoDebt(t *testing.T, h Harness) {
 			return c
 		}, headroom.ErrInvalid},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			p := w.newPair(150)
 			p.account.does(deduct, "before", 5, admitted, 5, 0)
 			p.leave("a", 50)

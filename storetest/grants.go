@@ -269,7 +269,7 @@ func drawnThoughLate(t *testing.T, h Harness) {
 			},
 			func(a account) { a.granting(25).refund("drawn", "r", 25, 25, 200) }, map[string]int64{"g": 5}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		w.Run(c.what, func(t *testing.T) {
 			w.back(base)
 			a := w.account(200)
 			a.does(deduct, "own", 200, admitted, 200, 0)

@@ -113,7 +113,7 @@ func sundayHold(t *testing.T, h Harness) {
 		"Monday is used up":   {200, []mod{record}, past, 399},
 		"a Monday of nothing": {0, []mod{record}, admitted, 199},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			a := w.account(200)
 			w.back(monday.Add(-time.Minute))
 			a.does(hold, "job", 1, admitted, 0, 1)

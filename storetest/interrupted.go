@@ -103,7 +103,7 @@ func (s scene) play(w *world) account {
 func verbsInterrupted(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, scene := range scenes {
-		t.Run(scene.name, func(t *testing.T) {
+		w.Run(scene.name, func(t *testing.T) {
 			crashes(func(n int64, after bool) bool {
 				a := scene.play(w)
 				s, tapped := a.tapped(headroom.Options{})
@@ -131,7 +131,7 @@ func verbsFail(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	failure := headroom.Errorf(headroom.CodeThrottled, nil, "the store failed")
 	for _, scene := range scenes {
-		t.Run(scene.name, func(t *testing.T) {
+		w.Run(scene.name, func(t *testing.T) {
 			a := scene.play(w)
 			s, tapped := a.tapped(headroom.Options{LetThrough: true})
 			fails := func(ctx context.Context, what string, target error) {
@@ -166,7 +166,7 @@ func verbsFail(t *testing.T, h Harness) {
 func verbsOvertaken(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, scene := range scenes {
-		t.Run(scene.name, func(t *testing.T) {
+		w.Run(scene.name, func(t *testing.T) {
 			// The same call of another delivery comes between each look and its write.
 			a := scene.play(w)
 			s, tapped := a.tapped(headroom.Options{})

@@ -328,7 +328,7 @@ func otherDeliveryWins(t *testing.T, h Harness) {
 func answerLost(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, used := range map[string]int64{"the last units": 170, "the first of a window": 0} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			a := w.account(200)
 			if used > 0 {
 				a.admit("before", used, used)

@@ -44,7 +44,7 @@ func (p pair) colleague() pair {
 func case51(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, code := range []headroom.Code{headroom.CodeThrottled, headroom.CodeContended, headroom.CodeUnavailable, headroom.CodeRejected, headroom.CodeFormat, headroom.CodeInvalid, headroom.CodeClock} {
-		t.Run(string(code), func(t *testing.T) {
+		w.Run(string(code), func(t *testing.T) {
 			p := w.newPair(1000)
 			s, tapped := p.tapped()
 			failure := headroom.Errorf(code, nil, "the store failed; nothing was written")
@@ -65,7 +65,7 @@ func case51(t *testing.T, h Harness) {
 			tapped.pays("job-7", 1, 2, 1)
 		})
 	}
-	t.Run("all units at once", func(t *testing.T) {
+	w.Run("all units at once", func(t *testing.T) {
 		p := w.newPair(100)
 		s, tapped := p.tapped()
 		s.fails(p.subject, -1, headroom.ErrThrottled, false)
@@ -74,7 +74,7 @@ func case51(t *testing.T, h Harness) {
 		}
 		p.colleague().pays("job", 100, 100, 100)
 	})
-	t.Run("the user has spent it", func(t *testing.T) {
+	w.Run("the user has spent it", func(t *testing.T) {
 		p := w.newPair(1000)
 		p.account.does(deduct, "own", 100, admitted, 100, 0)
 		for i := range 100 {
@@ -89,7 +89,7 @@ func callerGivesUp(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, after := range map[string]bool{"before the write": false, "while the answer is under way": true} {
 		for n := int64(1); n <= 2; n++ { // the hold, and the user's charge
-			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
+			w.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				p := w.newPair(1000)
 				for i := range 100 {
 					id := fmt.Sprint("job-", i)
@@ -133,7 +133,7 @@ func repeatedOnce(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	lost := headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
 	for name, after := range map[string]bool{"before it takes effect": false, "after it took effect": true} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			p := w.newPair(150)
 			s, tapped := p.tapped()
 			s.fails(p.subject, 1, lost, after)
@@ -249,7 +249,7 @@ func case52(t *testing.T, h Harness) {
 func case52Crashes(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, alone := range map[string]bool{"charged within another": false, "charged alone": true} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			crashes(func(n int64, after bool) bool {
 				w.back(base)
 				p := w.newPair(150)

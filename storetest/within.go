@@ -266,7 +266,7 @@ func withinCrashes(t *testing.T, h Harness) {
 		"a user who refuses":                  {101, 0, 0},
 		"a user who refuses after an hour":    {101, 0, time.Hour},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			crashes(func(n int64, after bool) bool {
 				w.back(base)
 				p := w.newPair(150)

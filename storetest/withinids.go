@@ -54,7 +54,7 @@ func oneIDLeftAlone(t *testing.T, h Harness) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		w.Run(name, func(t *testing.T) {
 			p := w.newPair(1000)
 			q := p.colleague()
 			s, tapped := p.tapped()
@@ -142,7 +142,7 @@ func chargedBefore(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for i, name := range []string{"it held and died", "it charged the user and died", "it was done"} {
 		for _, wait := range []time.Duration{0, time.Hour} {
-			t.Run(fmt.Sprintf("%s, %s before", name, wait), func(t *testing.T) {
+			w.Run(fmt.Sprintf("%s, %s before", name, wait), func(t *testing.T) {
 				w.back(base)
 				p := w.newPair(150)
 				p.org.lasts(5*time.Minute).does(hold, "job", 50, admitted, 0, 50)

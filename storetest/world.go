@@ -44,6 +44,16 @@ func newWorld(t *testing.T, h Harness) *world {
 	return w
 }
 
+// Run runs f as a subtest. Until it ends, what fails about the world fails in it.
+func (w *world) Run(name string, f func(*testing.T)) bool {
+	outer := w.T
+	defer func() { w.T = outer }()
+	return outer.Run(name, func(t *testing.T) {
+		w.T = t
+		f(t)
+	})
+}
+
 func (w *world) now() time.Time {
 	t := *w.clock.Load()
 	if lie := w.lie.Load(); lie != nil {
