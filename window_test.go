@@ -201,6 +201,7 @@ func TestISOWeekOfEveryDay(t *testing.T) {
 	report.Add(t, report.Row{Part: "all days", Name: "ISO week of every day", Count: days, Unit: "days", Note: "years 1 to 9999, by the digest of Python's isocalendar", Took: time.Since(began)})
 }
 
+// TestWindowTurnsAtItsInstant: case 25, and the turns of other periods and zones.
 func TestWindowTurnsAtItsInstant(t *testing.T) {
 	for _, c := range []struct{ period, before, after, key, next string }{
 		{"week", "2026-05-31T23:59:59Z", "2026-06-01T00:00:01Z", "2026-W22", "2026-W23"},
@@ -286,7 +287,7 @@ func changes(zone *time.Location) []time.Time {
 	return all
 }
 
-// A day's window is that of the latest date that the clock has shown so far: this is said here in another way than At does it.
+// TestWindowsTileOverEveryChangeOfClocks: case 26. A day's window is that of the latest date that the clock has shown so far: this is said here in another way than At does it.
 func TestWindowsTileOverEveryChangeOfClocks(t *testing.T) {
 	for _, name := range hardZones {
 		t.Run(name, func(t *testing.T) {

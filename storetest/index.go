@@ -165,7 +165,7 @@ var plans = []rule{
 		"finished work has to be charged, whatever became of its user's plan"},
 	{"rule 12", "a plan that was seen is a guess, and what is stored decides", seenPlan,
 		"a hint saves a request and must never give what the stored plan does not"},
-	{"rule 12", "a limit that is added counts from then on", limitAdded,
+	{"case 82", "a limit that is added counts from then on", limitAdded,
 		"what was used before it was there cannot be known"},
 	{"case 42", "a plan lowered between a caller's read and its deduction", loweredInBetween,
 		"the plan that is stored decides, not the one that the caller saw"},
