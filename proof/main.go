@@ -31,7 +31,6 @@ var parts = []part{
 	{"faulty network", tests("./proof/network")},
 	{"killed processes", tests("./embedded")},
 	{"a subject's past", tests("./dynamostore", "-run", "TestASubjectsPastLeavesItsItem")},
-	{"rules", tests("./dynamostore", "-run", "^TestConformance$")},
 	{"clocks", clocks},
 	{"pipeline", histories},
 	{"the checker's engine", tests("./internal/memdynamo")},

@@ -261,15 +261,14 @@ func openDynamo(t *testing.T, engine string) headroom.Store {
 	return store
 }
 
-// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows of
-// it. With -short all stores take a part of the log.
+// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows of it.
 func onEachStore(t *testing.T, rows int, test func(t *testing.T, store headroom.Store, log usageLog)) {
 	whole := realLog(t)
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			log := whole
-			if s.slice || testing.Short() {
+			if s.slice {
 				log = whole.slice(rows)
 			}
 			test(t, s.open(t), log)
