@@ -15,6 +15,13 @@ LAMBDA_ARCH := $(or $(GOARCH),arm64)
 # What make check tests: packages that need no engine.
 QUICK := . ./memstore ./embedded ./config ./pipeline ./replay ./whatif ./cmd/headroom
 
+# What make test runs again with the race detector: packages with concurrency of their own. The sizes
+# are small, and no engine is asked: dynamostore runs on the DynamoDB in memory of internal/memdynamo.
+# On real engines the race detector watches the tests of many writers.
+RACES  := . ./memstore ./embedded ./pipeline ./replay ./whatif ./internal/memdynamo
+CROWDS := ./dynamostore ./proof/linear ./pipeline/onaws
+CROWD  := Concurrent|AtOnce|Linearizable
+
 TEST_TIMEOUT ?= 20m
 BENCH        ?= .
 OF           ?= ./pipeline ./pipeline/onaws
@@ -111,8 +118,10 @@ lint: static $(TOOLS)/aws/stamp ## gofmt, go vet, staticcheck, cfn-lint, govulnc
 		"govulncheck: fetching vulnerabilities"*) out="govulncheck: NOT CHECKED, the vulnerability database cannot be reached";; \
 		*) echo "$$out"; exit 1;; esac; echo "$$out"
 
-test: tools lint ## everything that must pass: tools, lint and all tests, with the race detector
-	go test -race -timeout $(TEST_TIMEOUT) ./...
+test: tools lint ## everything that must pass: tools, lint and all tests, those with concurrency under the race detector too
+	go test -timeout $(TEST_TIMEOUT) ./...
+	go test -timeout $(TEST_TIMEOUT) -race -short $(RACES)
+	go test -timeout $(TEST_TIMEOUT) -race -run '$(CROWD)' $(CROWDS)
 
 e2e: tools ## deploy the template to an emulator of AWS and send it 500 jobs in each mode; a part of test
 	go test -count=1 -v -timeout $(TEST_TIMEOUT) ./e2e

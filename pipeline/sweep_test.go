@@ -162,6 +162,9 @@ func TestABacklogIsCharged(t *testing.T) {
 		takes         time.Duration
 	}{{0, 100_000, tableLatency}, {2, 10_000, slowTable}} {
 		workers, jobs := c.workers, c.jobs
+		if testing.Short() {
+			jobs /= 10
+		}
 		t.Run(fmt.Sprint("workers ", workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBacklog(t, c.takes)

@@ -31,6 +31,7 @@ var parts = []part{
 	{"faulty network", tests("./proof/network")},
 	{"killed processes", tests("./embedded")},
 	{"a subject's past", tests("./dynamostore", "-run", "TestASubjectsPastLeavesItsItem")},
+	{"rules", tests("./dynamostore", "-run", "^TestConformance$")},
 	{"clocks", clocks},
 	{"pipeline", histories},
 	{"the checker's engine", tests("./internal/memdynamo")},

@@ -261,14 +261,15 @@ func openDynamo(t *testing.T, engine string) headroom.Store {
 	return store
 }
 
-// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows of it.
+// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows of
+// it. With -short all stores take a part of the log.
 func onEachStore(t *testing.T, rows int, test func(t *testing.T, store headroom.Store, log usageLog)) {
 	whole := realLog(t)
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			log := whole
-			if s.slice {
+			if s.slice || testing.Short() {
 				log = whole.slice(rows)
 			}
 			test(t, s.open(t), log)
