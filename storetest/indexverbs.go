@@ -1,6 +1,6 @@
 package storetest
 
-// holds: units that are reserved before the work. The tests are in holds.go, holdsoverturn.go and renewals.go.
+// holds: units that are reserved before the work. The tests are in holds.go, holdsended.go and holdsoverturn.go.
 var holds = []rule{
 	{"rule 9", "a hold reserves and settling charges the true cost", holdAndSettle,
 		"nobody else may spend what is held, and the rest comes back"},

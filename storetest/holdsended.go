@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"context"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,4 +98,87 @@ func renewed(t *testing.T, h Harness) {
 		}
 	}
 	a.fail("b", 50, headroom.ErrConflict)
+}
+
+func workersDie(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200).lasts(time.Minute)
+	for i := range int64(10) {
+		a.does(hold, id(i), 20, admitted, 0, 20*(i+1))
+	}
+	a.does(deduct, "x", 1, overLimit, 0, 200)
+	w.set(base.Add(time.Minute))
+	a.uses(0)
+	a.does(deduct, "all", 200, admitted, 200, 0)
+	a.uses(200)
+}
+
+func succeedsAfterAll(t *testing.T, h Harness) {
+	for name, end := range map[string]func(a account){
+		"released": func(a account) { a.does(release, "job", 50, released, 0, 0) },
+		"expired":  func(a account) { a.w.set(base.Add(time.Hour)) },
+		"expired and cleared away": func(a account) {
+			a.w.set(base.Add(time.Hour))
+			a.does(deduct, "all", 200, admitted, 200, 0)
+			a.refund("all", "all back", 0, 200, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, h)
+			a := w.account(200)
+			a.does(hold, "job", 50, admitted, 0, 50)
+			end(a)
+			a.does(settle, "job", 201, never, 0, 0)
+			a.does(deduct, "others", 180, admitted, 180, 0)
+			a.does(settle, "job", 50, overLimit, 180, 0)
+			a.does(settle, "job", 30, past, 210, 0, record)
+			a.repeats(settle, "job", 30, past, 210, 0)
+			a.repeats(settle, "job", 30, past, 210, 0, record)
+			a.repeats(hold, "job", 50, admitted, 210, 0)
+			a.fails(settle, "job", 50, headroom.ErrConflict)
+			a.fails(release, "job", 50, headroom.ErrConflict)
+			a.uses(210)
+		})
+	}
+}
+
+func settleBeyondInt64(t *testing.T, h Harness) {
+	a := newWorld(t, h).account(200)
+	a.does(deduct, "a", 50, admitted, 50, 0)
+	a.does(hold, "job", 10, admitted, 50, 10)
+	a.fails(settle, "job", math.MaxInt64, headroom.ErrInvalid, record)
+	a.fails(settle, "job", math.MaxInt64-49, headroom.ErrInvalid, record)
+	a.does(settle, "job", math.MaxInt64, never, 50, 10)
+	a.does(settle, "job", math.MaxInt64-50, past, math.MaxInt64, 0, record)
+	a.does(hold, "more", 1, overLimit, math.MaxInt64, 0)
+	a.w.set(monday)
+	a.does(hold, "next", 200, admitted, 0, 200)
+	a.does(hold, "greatest", math.MaxInt64, never, 0, 200)
+	a.holding(200).uses(0, total(base, math.MaxInt64))
+
+	// An expired hold is in nobody's way, and not cleared away for nothing.
+	b := a.w.account(200)
+	b.does(deduct, "a", 50, admitted, 50, 0)
+	b.lasts(time.Second).does(hold, "dead", 10, admitted, 50, 10)
+	a.w.set(monday.Add(time.Second))
+	b.fails(deduct, "b", math.MaxInt64-49, headroom.ErrInvalid, record)
+	b.does(preflight, "", math.MaxInt64-50, past, 50, 0, record)
+	b.does(deduct, "b", math.MaxInt64-50, past, math.MaxInt64, 0, record)
+}
+
+func settleTouchesNoOther(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	for i := range int64(3) {
+		a.does(hold, id(i), 30, admitted, 0, 30*(i+1))
+	}
+	w.set(base.Add(time.Hour))
+	s, tapped := a.tapped(headroom.Options{})
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if touched := ids(c); !slices.Equal(touched, []string{id(1)}) {
+			t.Errorf("a settlement writes %q", touched)
+		}
+		return to.Commit(ctx, c)
+	}
+	tapped.does(settle, id(1), 40, admitted, 40, 0)
 }

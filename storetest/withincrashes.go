@@ -1,0 +1,216 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lumcast/headroom"
+)
+
+// dies makes the nth write of a tap the last thing that its process does, before or after it takes effect. Nothing that comes later reaches the store.
+func (s *tap) dies(n int64, after bool) {
+	first, dead := s.commits.Load(), false
+	died := headroom.Errorf(headroom.CodeUnavailable, context.Canceled, "the process is dead")
+	s.load = func() error {
+		if dead {
+			return died
+		}
+		return nil
+	}
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if !dead && s.commits.Load()-first < n {
+			return to.Commit(ctx, c)
+		}
+		if !dead && after {
+			_, _, _ = to.Commit(ctx, c)
+		}
+		dead = true
+		return headroom.View{}, false, died
+	}
+}
+
+// revive is another process in the place of one that died.
+func (s *tap) revive() { s.load, s.commit = nil, nil }
+
+// crash makes the nth write of a tap fail, before or after it takes effect.
+func (s *tap) crash(n int64, after bool) {
+	first := s.commits.Load()
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if s.commits.Load()-first != n {
+			return to.Commit(ctx, c)
+		}
+		if after {
+			if v, done, err := to.Commit(ctx, c); err != nil || !done {
+				return v, done, err
+			}
+		}
+		return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
+	}
+}
+
+// crashes calls f with each way to crash, until it says that it was done before the crash.
+func crashes(f func(n int64, after bool) (done bool)) {
+	for _, after := range []bool{false, true} {
+		for n := int64(1); n < 20 && !f(n, after); n++ {
+		}
+	}
+}
+
+func withinCrashes(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for name, c := range map[string]struct {
+		cost, used int64
+		wait       time.Duration
+	}{
+		"a repeat at once":                    {50, 50, 0},
+		"a repeat after the hold has expired": {50, 50, time.Hour},
+		"a user who refuses":                  {101, 0, 0},
+		"a user who refuses after an hour":    {101, 0, time.Hour},
+	} {
+		w.Run(name, func(t *testing.T) {
+			crashes(func(n int64, after bool) bool {
+				w.back(base)
+				p := w.newPair(150)
+				s, tapped := p.tapped()
+				s.dies(n, after)
+				_, err := tapped.ask("a", c.cost)
+				if s.commits.Load() < n {
+					return true
+				}
+				if err == nil && n < 4 {
+					t.Fatalf("death %d was not noticed", n) // the fourth write takes off a debt that is paid
+				}
+				s.revive()
+				w.set(base.Add(c.wait))
+				for range 2 {
+					if c.used > 0 {
+						tapped.pays("a", c.cost, c.used, c.used)
+					} else {
+						tapped.refuses("a", c.cost)
+					}
+					p.uses(c.used, c.used)
+				}
+				return false
+			})
+		})
+	}
+}
+
+func organisationSlow(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	p := w.newPair(150)
+	p.pays("first", 10, 10, 10)
+	s, tapped := p.tapped()
+	s.dies(3, false) // between the user's deduction and the settlement
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	s.revive()
+	w.set(base.Add(time.Hour))
+	p.org.does(deduct, "others", 120, admitted, 130, 0)
+	j, err := tapped.ask("a", 50)
+	if err != nil || !j.Allowed || j.Organisation.Reason != past || j.Organisation.Used != 180 || !j.User.Replay || j.User.Used != 60 {
+		t.Fatalf("the repeat: %v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
+	}
+	p.uses(180, 60)
+	j, err = tapped.ask("a", 50)
+	if err != nil || !j.Allowed || !j.Organisation.Replay || !j.User.Replay {
+		t.Fatalf("the next repeat: %v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
+	}
+	p.uses(180, 60)
+
+	// If the user was not charged yet, the organisation may refuse after all.
+	p = w.newPair(150)
+	s, tapped = p.tapped()
+	s.dies(2, false)
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	s.revive()
+	w.set(base.Add(2 * time.Hour))
+	p.org.does(deduct, "others", 120, admitted, 120, 0)
+	tapped.refuses("a", 50)
+	p.uses(120, 0)
+
+	// A user who was charged is no late row of a log, though the organisation's week has turned.
+	p = w.newPair(150)
+	p.pays("first", 10, 10, 10)
+	s, tapped = p.tapped()
+	s.dies(3, false)
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	s.revive()
+	then := w.now().Add(time.Hour)
+	w.set(monday)
+	p.org.does(deduct, "others", 20, admitted, 20, 0)
+	j, err = tapped.ask("a", 50, at(then), skipClosed)
+	if err != nil || !j.Allowed || !j.Organisation.Allowed || !j.User.Replay {
+		t.Fatalf("the repeat: %v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
+	}
+	if used := p.org.limits()[0]; used.Used+used.History[0].Units != 80 {
+		t.Errorf("the organisation was charged %s", usageText(used))
+	}
+}
+
+func twoDeliveries(t *testing.T, h Harness) {
+	for name, more := range map[string]bool{"both are refused": false, "one is refused before the plan is raised, the other charged after": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newWorld(t, h).newPair(150)
+			p.account.does(deduct, "own", 90, admitted, 90, 0)
+			s, slow := p.tapped()
+			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+				// The last write of a refused delivery gives back what the organisation holds.
+				if last := c.Records[0]; s.commits.Load() > 1 && c.Key.Subject == p.org.subject && last.Is == nil {
+					s.commit = nil
+					if more {
+						p.setPlan("more")
+						p.under("more", 1000)
+						if j, err := p.ask("a", 50); err != nil || !j.Allowed {
+							t.Errorf("the other delivery: %v, %v", j.Allowed, err)
+						}
+					} else {
+						p.refuses("a", 50)
+					}
+				}
+				return to.Commit(ctx, c)
+			}
+			if !more {
+				slow.refuses("a", 50)
+				p.uses(0, 90)
+				return
+			}
+			slow.account, p.account = slow.under("more", 1000), p.under("more", 1000)
+			slow.pays("a", 50, 50, 140)
+			p.uses(50, 140)
+		})
+	}
+}
+
+func withinTurns(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	for _, n := range []int64{2, 3} { // before the user's deduction, and after it
+		w.back(monday.Add(-time.Minute))
+		p := w.newPair(150)
+		p.pays("first", 10, 10, 10)
+		s, tapped := p.tapped()
+		s.dies(n, false)
+		if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		s.revive()
+		w.set(monday)
+		if j, err := tapped.ask("a", 50); err != nil || !j.Allowed {
+			t.Fatalf("the repeat: %v, %v", j.Allowed, err)
+		}
+		// The organisation held in the old week, and so it pays there; the user where it was charged.
+		p.org.uses(0, total(base, 60))
+		if n == 2 {
+			p.account.uses(50, total(base, 10))
+		} else {
+			p.account.uses(0, total(base, 60))
+		}
+	}
+}
