@@ -67,73 +67,78 @@ func severalAreBroughtBack(t *testing.T, h Harness) {
 	a.uses(1, total(base, 200), total(base.Add(-week), 7))
 }
 
-func manyAreBroughtBack(t *testing.T, h Harness) {
-	w := newWorld(t, h)
+// manyLimits are a dozen limits of 1000 units, by the day and by the week, some with units that carry over.
+func (w *world) manyLimits() account {
+	w.Helper()
 	var limits []headroom.Limit
 	for i := range 12 {
 		l := headroom.Limit{Meter: meter, Name: fmt.Sprintf("limit-%02d", i), Units: 1000, CarryOver: int64(i%3) * 10, Thresholds: []int{50}}
 		if i%2 == 0 {
-			l.Period = period(t, "day")
+			l.Period = period(w.T, "day")
 		}
 		limits = append(limits, l)
 	}
 	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: limits}}, nil)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	a := w.accountOn(c, 1000)
-	does := func(id string, cost int64, want bool) (d headroom.Decision) {
-		t.Helper()
-		d, err := a.engine.Deduct(t.Context(), a.request(id, cost))
-		if err != nil || d.Allowed != want {
-			t.Fatalf("%d for %s: %s, %v: want allowed %t", cost, id, text(d), err, want)
-		}
-		return d
-	}
-	uses := func(used, held int64, history int) {
-		t.Helper()
-		u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range u.Limits {
-			if l.Used != used || l.Held != held || l.Limit != 1000 || len(l.History) != history {
-				t.Errorf("%s: %+v, want %d used, %d held and %d windows before", l.Name, l, used, held, history)
-			}
+	return w.accountOn(c, 1000)
+}
+
+// eachUses expects of every limit that so much is used and held, and that so many closed windows have totals.
+func (a account) eachUses(used, held int64, history int) {
+	a.w.Helper()
+	for _, l := range a.usage().Limits {
+		if l.Used != used || l.Held != held || l.Limit != 1000 || len(l.History) != history {
+			a.w.Errorf("%s: %+v, want %d used, %d held and %d windows before", l.Name, l, used, held, history)
 		}
 	}
-	does("now", 100, true)
+}
+
+// takes deducts, and expects that it is allowed or not.
+func (a account) takes(id string, cost int64, allowed bool) headroom.Decision {
+	a.w.Helper()
+	d, err := a.engine.Deduct(a.w.Context(), a.request(id, cost))
+	if err != nil || d.Allowed != allowed {
+		a.w.Fatalf("%d for %s: %s, %v: want allowed %t", cost, id, text(d), err, allowed)
+	}
+	return d
+}
+
+func manyAreBroughtBack(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.manyLimits()
+	a.takes("now", 100, true)
 	const ahead = 20
 	for i := range ahead {
 		w.set(base.Add(year + time.Duration(i)*week))
-		does(id(int64(i)), 10, true)
+		a.takes(id(int64(i)), 10, true)
 	}
 	if d, err := a.engine.Hold(t.Context(), a.request("held", 5), day); err != nil || !d.Allowed {
 		t.Fatalf("%s, %v", text(d), err)
 	}
 	w.back(base.Add(time.Minute))
 	const used = 100 + 10*ahead
-	uses(used, 5, 0)
-	does("much", 1000-used-5+1, false)
-	uses(used, 5, 0)
-	if d := does("rest", 1000-used-5, true); len(d.Crossed) != len(limits) {
+	a.eachUses(used, 5, 0)
+	a.takes("much", 1000-used-5+1, false)
+	a.eachUses(used, 5, 0)
+	if d := a.takes("rest", 1000-used-5, true); len(d.Crossed) != len(d.Limits) {
 		t.Errorf("%d thresholds are crossed, want one of each limit", len(d.Crossed))
 	}
-	uses(995, 5, 0)
-	does("more", 1, false)
-	if d := does(id(ahead-1), 10, true); !d.Replay {
+	a.eachUses(995, 5, 0)
+	a.takes("more", 1, false)
+	if d := a.takes(id(ahead-1), 10, true); !d.Replay {
 		t.Errorf("no replay: %s", text(d))
 	}
 	if _, err := a.engine.Release(t.Context(), a.request("held", 5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: id(ahead - 2), ID: "back"}); err != nil {
+	if _, err := a.engine.Refund(t.Context(), a.refundOf(id(ahead-2), "back", 0)); err != nil {
 		t.Fatal(err)
 	}
-	uses(985, 0, 0)
+	a.eachUses(985, 0, 0)
 	w.set(monday)
-	d := does("next", 1, true)
-	for _, l := range d.Limits {
+	for _, l := range a.takes("next", 1, true).Limits {
 		if l.Used != 1 {
 			t.Errorf("%s: %+v", l.Name, l)
 		}

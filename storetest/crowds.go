@@ -150,35 +150,41 @@ func firstOfAWeek(t *testing.T, h Harness) {
 func limitRace(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, used := range map[string]int64{"it fits both": 150, "it fits the greater only": 200} {
-		w.Run(name, func(t *testing.T) {
+		w.Run(name, func(*testing.T) {
 			for round := range 5 {
-				a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
-				a.admit("before", used, used)
-				var d headroom.Decision
-				var err, set error
-				together(2, func(i int) {
-					if (i+round)%2 == 0 {
-						set = a.engine.SetPlan(t.Context(), a.subject, "pro")
-					} else {
-						d, err = a.engine.Deduct(t.Context(), a.request("race", 50))
-					}
-				})
-				if err != nil || set != nil {
-					t.Fatalf("deduct: %v, set plan: %v", err, set)
-				}
-				pro := a.under("pro", 300)
-				switch {
-				case d.Allowed && d.Used == used+50 && (d.Limit == 300 || d.Limit == 200 && used == 150):
-					pro.replay("race", 50, used+50)
-				case !d.Allowed && used == 200 && d.Limit == 200 && d.Used == 200:
-					pro.admit("race", 50, used+50)
-				default:
-					t.Errorf("the race was decided %s", text(d))
-				}
-				pro.uses(used + 50)
+				w.raceLimit(used, round%2)
 			}
 		})
 	}
+}
+
+// raceLimit deducts 50 while the limit changes from 200 to 300. The goroutine with the number first changes it.
+func (w *world) raceLimit(used int64, first int) {
+	w.Helper()
+	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
+	a.admit("before", used, used)
+	var d headroom.Decision
+	var err, set error
+	together(2, func(i int) {
+		if i == first {
+			set = a.engine.SetPlan(w.Context(), a.subject, "pro")
+		} else {
+			d, err = a.engine.Deduct(w.Context(), a.request("race", 50))
+		}
+	})
+	if err != nil || set != nil {
+		w.Fatalf("deduct: %v, set plan: %v", err, set)
+	}
+	pro := a.under("pro", 300)
+	switch {
+	case d.Allowed && d.Used == used+50 && (d.Limit == 300 || d.Limit == 200 && used == 150):
+		pro.replay("race", 50, used+50)
+	case !d.Allowed && used == 200 && d.Limit == 200 && d.Used == 200:
+		pro.admit("race", 50, used+50)
+	default:
+		w.Errorf("the race was decided %s", text(d))
+	}
+	pro.uses(used + 50)
 }
 
 func allFit(t *testing.T, h Harness) {

@@ -7,9 +7,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// drawnMeanwhile: exactly as many units are admitted as the grants have, whatever happens to the grants meanwhile.
+// drawnMeanwhile expects that exactly as many units are admitted as the grants have, whatever happens to the
+// grants in the meantime.
 func drawnMeanwhile(t *testing.T, h Harness) {
-	const crowd = 48
 	w := newWorld(t, h)
 	for _, c := range []struct {
 		what      string
@@ -42,29 +42,38 @@ func drawnMeanwhile(t *testing.T, h Harness) {
 			a.granting(20).grant("early", 20, base.Add(day), 50)
 			a.granting(0).does(deduct, "drawn", 20, admitted, 50, 0)
 			a.granting(30).grant("late", 30, base.Add(3*day), 50)
-			ask := func(i int) (headroom.Decision, error) {
-				return a.lasts(2*day).ask([]verb{deduct, hold}[i%2], a.request(id(int64(i)), 1))
-			}
-			n := a.all(crowd, func(i int) (headroom.Decision, error) {
-				if i == crowd/4 {
-					if err := c.meanwhile(a); err != nil {
-						return headroom.Decision{}, fmt.Errorf("meanwhile: %w", err)
-					}
-				}
-				return ask(i)
-			})
-			// What was refused before the units were there is admitted when it is asked again.
-			for i := range crowd {
-				if d, err := ask(i); err != nil {
-					t.Fatal(err)
-				} else if !d.Replay && d.Allowed {
-					n[admitted]++
-				}
-			}
-			if n[admitted] != c.admitted {
-				t.Errorf("decided %v: want %d admitted", n, c.admitted)
+			if n := a.crowdDraws(c.meanwhile); n != c.admitted {
+				t.Errorf("%d are admitted, want %d", n, c.admitted)
 			}
 			a.left(c.left)
 		})
 	}
+}
+
+// crowdDraws has a crowd ask for a unit each, and calls meanwhile in its midst. Then each asks again: whoever was
+// refused before the units were there is admitted now. It returns how many are admitted in all.
+func (a account) crowdDraws(meanwhile func(a account) error) int {
+	a.w.Helper()
+	const crowd = 48
+	ask := func(i int) (headroom.Decision, error) {
+		return a.lasts(2*day).ask([]verb{deduct, hold}[i%2], a.request(id(int64(i)), 1))
+	}
+	n := a.all(crowd, func(i int) (headroom.Decision, error) {
+		if i == crowd/4 {
+			if err := meanwhile(a); err != nil {
+				return headroom.Decision{}, fmt.Errorf("meanwhile: %w", err)
+			}
+		}
+		return ask(i)
+	})[admitted]
+	for i := range crowd {
+		d, err := ask(i)
+		if err != nil {
+			a.w.Fatal(err)
+		}
+		if d.Allowed && !d.Replay {
+			n++
+		}
+	}
+	return n
 }

@@ -133,27 +133,33 @@ func case53(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for name, look := range looks {
 		for later, wait := range map[string]time.Duration{"at once": 0, "after the hold has ended": 20 * time.Minute} {
-			w.Run(name+" "+later, func(t *testing.T) {
+			w.Run(name+" "+later, func(*testing.T) {
 				w.back(base)
-				p := w.newPair(150)
-				p.account.does(deduct, "before", 5, admitted, 5, 0)
-				p.account.does(hold, "held", 1, admitted, 5, 1)
-				p.leave("a", 50)
-				if owed := p.owed(); len(owed) != 1 || owed["a"].To != p.org.subject || owed["a"].Cost != 50 || !owed["a"].Since.Equal(base) {
-					t.Fatalf("it owes %v", owed)
-				}
-				w.set(base.Add(wait))
-				if err := look(p); err != nil {
-					t.Fatal(err)
-				}
-				if owed := p.owed(); len(owed) != 0 {
-					t.Errorf("after the look it owes %v", owed)
-				}
-				if d := p.org.limits()[0]; d.Used < 50 || d.Used > 51 || d.Held != 0 {
-					t.Errorf("the organisation: %s", usageText(d))
-				}
+				w.newPair(150).finishedBy(look, wait)
 			})
 		}
+	}
+}
+
+// finishedBy leaves a debt, and expects that a look at the user pays it, a while later.
+func (p pair) finishedBy(look func(p pair) error, wait time.Duration) {
+	p.w.Helper()
+	p.account.does(deduct, "before", 5, admitted, 5, 0)
+	p.account.does(hold, "held", 1, admitted, 5, 1)
+	p.leave("a", 50)
+	owed := p.owed()
+	if d := owed["a"]; len(owed) != 1 || d.To != p.org.subject || d.Cost != 50 || !d.Since.Equal(base) {
+		p.w.Fatalf("it owes %v", owed)
+	}
+	p.w.set(base.Add(wait))
+	if err := look(p); err != nil {
+		p.w.Fatal(err)
+	}
+	if owed := p.owed(); len(owed) != 0 {
+		p.w.Errorf("after the look it owes %v", owed)
+	}
+	if d := p.org.limits()[0]; d.Used < 50 || d.Used > 51 || d.Held != 0 {
+		p.w.Errorf("the organisation: %s", usageText(d))
 	}
 }
 

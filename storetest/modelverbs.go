@@ -216,10 +216,48 @@ func (p *play) grant() {
 	p.wrote(r.Now, want)
 }
 
+// within deducts for a user within an organisation. Now and then the caller dies before it settles.
 func (p *play) within() {
 	p.tick()
-	r := p.request()
-	organisation := p.prefix + one(p, "organisation", "org", "org", "b")
+	organisation, r, ok := p.pairAsks()
+	if !ok {
+		return
+	}
+	of := headroom.Key{Subject: r.Subject, Meter: r.Meter}
+	engine, dies := p.engine, odds(p, "dies before it settles", 4)
+	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // a repeat leaves no debt
+		engine = p.dying(organisation)
+	}
+	j, err := engine.DeductWithin(context.Background(), organisation, r)
+	if p.distrusted(r.Now, err) {
+		return
+	}
+	paid, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), p.at(r.Now))
+	if dies && errors.Is(err, errDied) {
+		if !allowed {
+			p.Fatalf("step %d: %q was to be settled at %q, and the model refuses it", p.step, r.Operation, organisation)
+		}
+		if r.Now.IsZero() && p.host.After(p.written) {
+			p.written = p.host
+		}
+		p.finish(of, r.Now)
+		return
+	}
+	p.learn(headroom.Key{Subject: organisation, Meter: r.Meter}, j.Organisation)
+	p.learn(of, j.User)
+	show := func(org, user string, allowed bool) string {
+		return fmt.Sprintf("%t\norganisation: %s\nuser: %s", allowed, org, user)
+	}
+	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err,
+		show(full(paid.Decision), full(user.Decision), allowed), paid.code)
+	p.wrote(r.Now, paid)
+	p.wrote(r.Now, user)
+}
+
+// pairAsks draws a request of a user within an organisation. It reports false if there is nothing to ask.
+func (p *play) pairAsks() (organisation string, r headroom.Request, ok bool) {
+	r = p.request()
+	organisation = p.prefix + one(p, "organisation", "org", "org", "b")
 	if r.Subject == organisation {
 		r.Subject = p.prefix + "a"
 	}
@@ -229,12 +267,12 @@ func (p *play) within() {
 		organisation, r.Cost = one(p, "the organisation again", w.within, w.within, organisation), w.cost
 	}
 	if r.Subject == organisation {
-		return
+		return "", r, false
 	}
 	asked := r.Operation
 	for _, subject := range []string{organisation, r.Subject, organisation} {
 		if !p.prepare(subject, &r) {
-			return
+			return "", r, false
 		}
 	}
 	its := headroom.Request{Meter: r.Meter, Operation: headroom.OperationWithin(r.Subject, r.Operation)}
@@ -252,35 +290,7 @@ func (p *play) within() {
 	if r.Operation != asked { // by an id that nobody has asked for
 		r.Operation += " of both"
 	}
-	engine, dies := p.engine, odds(p, "dies before it settles", 4)
-	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // a repeat leaves no debt
-		engine = p.dying(organisation)
-	}
-	j, err := engine.DeductWithin(context.Background(), organisation, r)
-	if p.distrusted(r.Now, err) {
-		return
-	}
-	now := p.at(r.Now)
-	if dies && errors.Is(err, errDied) {
-		_, _, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
-		if !allowed {
-			p.Fatalf("step %d: %q was to be settled at %q, and the model refuses it", p.step, r.Operation, organisation)
-		}
-		if r.Now.IsZero() && p.host.After(p.written) {
-			p.written = p.host
-		}
-		p.finish(of, r.Now)
-		return
-	}
-	paid, user, allowed := p.oracle.within(organisation, r, p.guess(r.Now), now)
-	p.learn(headroom.Key{Subject: organisation, Meter: r.Meter}, j.Organisation)
-	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, j.User)
-	show := func(org, user string, allowed bool) string {
-		return fmt.Sprintf("%t\norganisation: %s\nuser: %s", allowed, org, user)
-	}
-	p.compare("within "+organisation, r, show(p.text(j.Organisation), p.text(j.User), j.Allowed), err, show(full(paid.Decision), full(user.Decision), allowed), paid.code)
-	p.wrote(r.Now, paid)
-	p.wrote(r.Now, user)
+	return organisation, r, true
 }
 
 var errDied = errors.New("the caller died")

@@ -151,21 +151,27 @@ func longestNames(t *testing.T, h Harness) {
 		a.subject + strings.Repeat("s", headroom.MaxSubject-len(a.subject)-1) + "2",
 		strings.Repeat("\U0001f3a7", (headroom.MaxSubject-len(a.subject))/4) + a.subject,
 	} {
-		b := a.of(subject)
 		for j, l := range p.Limits {
+			b, first := a.of(subject), int64(i*10+j)
 			b.meter = l.Meter
-			for k := range int64(4) {
-				// Ids that differ in their last byte only, and ids that are cut short.
-				n := headroom.MaxOperation - 1 - int(k)/2
-				r := b.request(strings.Repeat("o", n)+fmt.Sprint(k%2), int64(i*10+j)+k)
-				for _, replay := range []bool{false, true} {
-					if d, err := b.engine.Deduct(t.Context(), r); err != nil || !d.Allowed || d.Replay != replay || d.LimitName != l.Name {
-						t.Fatalf("subject %d, meter %d, id of %d bytes: %s, %v", i, j, len(r.Operation), text(d), err)
-					}
-				}
-			}
-			if got, want := b.limits()[0].Used, int64(i*10+j)*4+6; got != want {
+			b.longestIDs(l.Name, first)
+			if got, want := b.limits()[0].Used, first*4+6; got != want {
 				t.Errorf("subject %d, meter %d: %d used, want %d", i, j, got, want)
+			}
+		}
+	}
+}
+
+// longestIDs charges four operations, first and one, two and three units more, and repeats each. Their ids are as long
+// as can be or a byte shorter, and differ in the last byte only.
+func (a account) longestIDs(limit string, first int64) {
+	a.w.Helper()
+	for k := range int64(4) {
+		n := headroom.MaxOperation - 1 - int(k)/2
+		r := a.request(strings.Repeat("o", n)+fmt.Sprint(k%2), first+k)
+		for _, replay := range []bool{false, true} {
+			if d, err := a.engine.Deduct(a.w.Context(), r); err != nil || !d.Allowed || d.Replay != replay || d.LimitName != limit {
+				a.w.Fatalf("meter %q, id of %d bytes: %s, %v", a.meter, len(r.Operation), text(d), err)
 			}
 		}
 	}

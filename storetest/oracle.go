@@ -364,7 +364,10 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 	if !sound {
 		return headroom.Usage{}, headroom.CodeInvalid
 	}
-	u := headroom.Usage{Subject: key.Subject, Meter: key.Meter, Plan: plan, Granted: b.granted(now), Grants: map[string]headroom.Grant{}, Holds: map[string]headroom.Record{}}
+	u := headroom.Usage{
+		Subject: key.Subject, Meter: key.Meter, Plan: plan,
+		Granted: b.granted(now), Grants: map[string]headroom.Grant{}, Holds: map[string]headroom.Record{},
+	}
 	for _, g := range b.live(now) {
 		u.Grants[g.id] = headroom.Grant{Units: g.units, Used: g.units - b.left(g, now), Expires: g.expires}
 	}
@@ -374,21 +377,25 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 		}
 	}
 	for i, l := range o.decision(b, all, plan, now, "", 0, 0, true).Limits {
-		past := map[time.Time]int64{}
-		for _, w := range b.works {
-			for _, p := range w.pieces {
-				if p.limit == l.Name && p.in.Before(all[i].start) && w.kind != headroom.KindHold {
-					past[p.in] += p.units
-				}
-			}
-		}
-		lu := headroom.LimitUsage{LimitState: l}
-		for _, start := range slices.SortedFunc(maps.Keys(past), func(a, b time.Time) int { return b.Compare(a) }) {
-			if past[start] > 0 && len(lu.History) < headroom.HistoryWindows {
-				lu.History = append(lu.History, headroom.WindowTotal{Window: all[i].window(start), Units: past[start]})
-			}
-		}
-		u.Limits = append(u.Limits, lu)
+		u.Limits = append(u.Limits, headroom.LimitUsage{LimitState: l, History: b.history(all[i])})
 	}
 	return u, ""
+}
+
+// history is what was charged in the closed windows of a limit, the latest first.
+func (b *book) history(s stand) (all []headroom.WindowTotal) {
+	past := map[time.Time]int64{}
+	for _, w := range b.works {
+		for _, p := range w.pieces {
+			if p.limit == s.name && p.in.Before(s.start) && w.kind != headroom.KindHold {
+				past[p.in] += p.units
+			}
+		}
+	}
+	for _, start := range slices.SortedFunc(maps.Keys(past), func(a, b time.Time) int { return b.Compare(a) }) {
+		if past[start] > 0 && len(all) < headroom.HistoryWindows {
+			all = append(all, headroom.WindowTotal{Window: s.window(start), Units: past[start]})
+		}
+	}
+	return all
 }

@@ -217,63 +217,31 @@ func (c *call) grant(units int64, expires time.Time) answer {
 	})
 }
 
-// within charges an organisation too.
+// within charges an organisation too: it holds there, charges the user, and settles.
 func (o *oracle) within(organisation string, r headroom.Request, guess, now time.Time) (org, user answer, allowed bool) {
 	at := r
 	at.Subject, at.Plan, at.Operation = organisation, "", headroom.OperationWithin(r.Subject, r.Operation)
-	c := o.call(at, now)
-	switch w := c.known(); {
-	case w != nil && w.cost == r.Cost && (w.kind == headroom.KindReleased || w.lapsed(now)):
-		org = c.holdAgain(w, 5*time.Minute)
-	default:
-		org = c.hold(5 * time.Minute)
-	}
-	if org.code != "" {
+	c, u := o.call(at, now), o.call(r, now)
+	if org = c.reserve(); org.code != "" {
 		return org, answer{}, false
 	}
-	u := o.call(r, now)
 	if w := u.known(); !org.Allowed && (w == nil || w.kind != headroom.KindDeduct) {
 		return org, answer{}, false
 	}
-	// A charge that names nobody is one of the release before, if the organisation has its id as that left it.
-	plain := at
-	plain.Operation = r.Operation
-	before := o.call(plain, now)
-	w := before.known()
-	witness := w != nil && (w.kind == headroom.KindSettled && w.estimate == r.Cost || w.kind == headroom.KindHold && w.cost == r.Cost)
-	unsaid := u.known() != nil && u.known().within == ""
-	if w := u.known(); w != nil && w.kind == headroom.KindDeduct && w.within != organisation && !(unsaid && w.cost == r.Cost && witness) {
+	// A charge that names no organisation was made by the release before, if the organisation has its id as that left it.
+	at.Operation = r.Operation
+	before, w := o.call(at, now), u.known()
+	unsaid := w != nil && w.within == ""
+	if w != nil && w.kind == headroom.KindDeduct && w.within != organisation && !(unsaid && w.cost == r.Cost && before.witnesses()) {
 		user = failed(headroom.CodeConflict)
 	} else {
 		user = u.ask(guess, organisation)
 	}
 	if user.code != "" || !user.Allowed {
-		w := c.known()
-		// What another delivery holds stays, unless no repeat will charge the user.
-		stays := org.Replay && user.code != "" && user.code != headroom.CodeConflict && user.code != headroom.CodeTooOld
-		switch {
-		case w != nil && w.kind == headroom.KindSettled && user.code == "":
-			return failed(headroom.CodeConflict), answer{}, false
-		case w != nil && w.kind == headroom.KindHold && !w.lapsed(now) && !stays:
-			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
-				w.kind = headroom.KindReleased
-				delete(c.book.ids, at.Operation)
-			})
-		}
-		all, _ := c.stands(c.book, c.plan, c.key.Meter, now, false)
-		org.Decision = c.decision(c.book, all, c.plan, now, headroom.ReasonReleased, r.Cost, r.Cost, true)
-		if user.code != "" {
-			return user, answer{}, false
-		}
-		return org, user, false
+		return c.withoutUser(org, user)
 	}
 	if unsaid {
-		if w := c.known(); w != nil && w.kind == headroom.KindHold && !w.lapsed(now) {
-			c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
-				w.kind = headroom.KindReleased
-				delete(c.book.ids, at.Operation)
-			})
-		}
+		c.giveUp()
 		c = before
 	}
 	c.r.Over, c.r.SkipClosed = headroom.OverRecord, false
@@ -286,6 +254,50 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		return org, answer{}, false
 	}
 	return org, user, true
+}
+
+// reserve holds at the organisation, anew if an earlier hold has ended.
+func (c *call) reserve() answer {
+	const lasts = 5 * time.Minute
+	if w := c.known(); w != nil && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)) {
+		return c.holdAgain(w, lasts)
+	}
+	return c.hold(lasts)
+}
+
+// witnesses reports whether the organisation knows the id as the release before left it.
+func (c *call) witnesses() bool {
+	w := c.known()
+	return w != nil && (w.kind == headroom.KindSettled && w.estimate == c.r.Cost || w.kind == headroom.KindHold && w.cost == c.r.Cost)
+}
+
+// giveUp gives back what is held at the organisation, and forgets the id.
+func (c *call) giveUp() {
+	w := c.known()
+	if w == nil || w.kind != headroom.KindHold || w.lapsed(c.now) {
+		return
+	}
+	c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
+		w.kind = headroom.KindReleased
+		delete(c.book.ids, c.r.Operation)
+	})
+}
+
+// withoutUser is what becomes of the organisation's part where the user was refused, or the user's part failed.
+func (c *call) withoutUser(org, user answer) (answer, answer, bool) {
+	if w := c.known(); w != nil && w.kind == headroom.KindSettled && user.code == "" {
+		return failed(headroom.CodeConflict), answer{}, false
+	}
+	// What another delivery holds stays, unless no repeat will charge the user.
+	if final := user.code == "" || user.code == headroom.CodeConflict || user.code == headroom.CodeTooOld; final || !org.Replay {
+		c.giveUp()
+	}
+	if user.code != "" {
+		return user, answer{}, false
+	}
+	all, _ := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
+	org.Decision = c.decision(c.book, all, c.plan, c.now, headroom.ReasonReleased, c.r.Cost, c.r.Cost, true)
+	return org, user, false
 }
 
 // holdAgain holds for an id whose hold has ended.

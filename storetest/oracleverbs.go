@@ -115,7 +115,7 @@ func reached(s stand, percent int, units int64) (now, before bool) {
 	return count < t && count+units >= t && s.allowance() != math.MaxInt64, count >= t
 }
 
-// charge decides whether so many units more may be charged, or held, for w, by the time at.
+// charge decides whether units more may be charged, or held, for w, by the time at.
 func (c *call) charge(w *work, units int64, at time.Time) answer {
 	isNew := c.known() == nil
 	if isNew && !c.r.Began.IsZero() && at.Sub(c.r.Began) > c.horizon {
@@ -125,63 +125,29 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	if !sound {
 		return failed(headroom.CodeInvalid)
 	}
+	if c.r.SkipClosed && c.late(all, at) {
+		return answer{Decision: c.decision(c.book, all, c.plan, c.now, headroom.ReasonClosed, c.r.Cost, c.r.Cost, false)}
+	}
 	show := func(why headroom.Reason, charged bool) headroom.Decision {
 		return c.decision(c.book, all, c.plan, c.now, why, c.r.Cost, units, charged)
 	}
-	if c.r.SkipClosed {
-		for _, s := range all {
-			if stored := c.book.windows[s.name]; stored != nil && stored.start.After(at) {
-				return answer{Decision: c.decision(c.book, all, c.plan, c.now, headroom.ReasonClosed, c.r.Cost, c.r.Cost, false)}
-			}
-		}
-	}
-	// The plan's own units first, as many as every limit that refuses leaves; then those of the grants.
-	own := units
-	for _, s := range all {
-		if s.mode == headroom.Hard {
-			own = min(own, max(0, s.remaining()))
-		}
-	}
-	var drawn []draw
-	rest := units - own
-	for _, g := range c.book.live(at) {
-		if n := min(rest, c.book.left(g, at)); n > 0 {
-			drawn = append(drawn, draw{g, n})
-			rest -= n
-		}
-	}
+	own, drawn, lacking := c.split(all, units, at)
 	why := headroom.ReasonAdmitted
-	if rest > 0 {
+	switch {
+	case lacking > 0 && c.r.Over != headroom.OverRecord:
+		return answer{Decision: show(c.refusal(all, units), false)}
+	case lacking > 0:
 		why = headroom.ReasonRecorded
-		if c.r.Over != headroom.OverRecord {
-			why = headroom.ReasonOverLimit
-			for _, s := range all {
-				if s.mode == headroom.Hard && units-c.book.granted(c.now) > s.most() {
-					why = headroom.ReasonNeverFits
-				}
-			}
-			return answer{Decision: show(why, false)}
-		}
 	}
-	own += rest
-	for _, s := range all {
-		if s.used+s.held > math.MaxInt64-own {
-			return failed(headroom.CodeInvalid)
-		}
+	own += lacking
+	if slices.ContainsFunc(all, func(s stand) bool { return s.used+s.held > math.MaxInt64-own }) {
+		return failed(headroom.CodeInvalid)
 	}
 	if c.dry {
 		return answer{Decision: show(why, false)}
 	}
 	c.write(at)
-	for _, s := range all {
-		c.move(s)
-		for _, t := range s.thresholds {
-			if crosses, _ := reached(s, t, own); crosses && own > 0 {
-				w.crossed = append(w.crossed, crossing{s.name, t, s.start})
-			}
-		}
-		w.add(piece{limit: s.name, shown: s.start, in: s.start, units: own})
-	}
+	c.enter(w, all, own)
 	w.drawn = append(w.drawn, drawn...)
 	w.recorded = why == headroom.ReasonRecorded
 	if isNew {
@@ -192,6 +158,55 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	d := w.shows(show(why, true), all, w.kind == headroom.KindHold)
 	d.Crossed, d.Unremembered = c.notices(w, all, why), c.r.Operation == ""
 	return answer{Decision: d}
+}
+
+// late reports whether a window that the request would be charged to is over: a later one is stored.
+func (c *call) late(all []stand, at time.Time) bool {
+	return slices.ContainsFunc(all, func(s stand) bool {
+		stored := c.book.windows[s.name]
+		return stored != nil && stored.start.After(at)
+	})
+}
+
+// split says where units come from: first the plan's own, as many as every limit that refuses leaves; then the grants.
+// lacking is what neither has.
+func (c *call) split(all []stand, units int64, at time.Time) (own int64, drawn []draw, lacking int64) {
+	own = units
+	for _, s := range all {
+		if s.mode == headroom.Hard {
+			own = min(own, max(0, s.remaining()))
+		}
+	}
+	lacking = units - own
+	for _, g := range c.book.live(at) {
+		if n := min(lacking, c.book.left(g, at)); n > 0 {
+			drawn = append(drawn, draw{g, n})
+			lacking -= n
+		}
+	}
+	return own, drawn, lacking
+}
+
+// refusal says whether units that are not there now could be there in another window.
+func (c *call) refusal(all []stand, units int64) headroom.Reason {
+	more := units - c.book.granted(c.now)
+	if slices.ContainsFunc(all, func(s stand) bool { return s.mode == headroom.Hard && more > s.most() }) {
+		return headroom.ReasonNeverFits
+	}
+	return headroom.ReasonOverLimit
+}
+
+// enter counts units for w in each limit, and notes the thresholds that they cross.
+func (c *call) enter(w *work, all []stand, units int64) {
+	for _, s := range all {
+		c.move(s)
+		for _, t := range s.thresholds {
+			if crosses, _ := reached(s, t, units); crosses && units > 0 {
+				w.crossed = append(w.crossed, crossing{s.name, t, s.start})
+			}
+		}
+		w.add(piece{limit: s.name, shown: s.start, in: s.start, units: units})
+	}
 }
 
 // add adds a piece, to one of the same window if there is one.

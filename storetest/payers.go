@@ -87,93 +87,109 @@ func case51(t *testing.T, h Harness) {
 
 func callerGivesUp(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	for name, after := range map[string]bool{"before the write": false, "while the answer is under way": true} {
-		for n := int64(1); n <= 2; n++ { // the hold, and the user's charge
-			w.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
-				p := w.newPair(1000)
-				for i := range 100 {
-					id := fmt.Sprint("job-", i)
-					s, tapped := p.tapped()
-					ctx, cancel := context.WithCancel(t.Context())
-					s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-						if s.commits.Load() == n {
-							if after {
-								_, _, _ = to.Commit(ctx, c)
-							}
-							cancel()
-							if after {
-								return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, ctx.Err(), "the caller gave up")
-							}
-						}
-						return to.Commit(ctx, c)
-					}
-					_, err := tapped.engine.DeductWithin(ctx, p.org.subject, p.request(id, 1))
-					cancel()
-					if after && n == 2 {
-						break // it was charged: see below
-					}
-					if err == nil {
-						t.Fatalf("%s was charged", id)
-					}
+	for _, c := range []struct {
+		when  string
+		write int64
+		after bool
+	}{
+		{"before the hold is written", 1, false},
+		{"while the answer to the hold is under way", 1, true},
+		{"before the user's charge is written", 2, false},
+	} {
+		w.Run(c.when, func(t *testing.T) {
+			p := w.newPair(1000)
+			for i := range 100 {
+				if id := fmt.Sprint("job-", i); p.givesUp(id, c.write, c.after) == nil {
+					t.Fatalf("%s was charged", id)
 				}
-				if after && n == 2 {
-					// The repeat finds the charge; the look after it settles the organisation.
-					p.account.uses(1)
-					p.org.uses(1)
-					return
-				}
-				p.free()
-				p.colleague().pays("job", 1, 1, 1)
-			})
-		}
+			}
+			p.free()
+			p.colleague().pays("job", 1, 1, 1)
+		})
 	}
+	w.Run("while the answer to the user's charge is under way", func(*testing.T) {
+		p := w.newPair(1000)
+		_ = p.givesUp("job", 2, true)
+		// The engine repeats the charge, and finds it made. Whoever looks next settles the organisation.
+		p.account.uses(1)
+		p.org.uses(1)
+	})
 }
+
+// givesUp asks for one unit. The caller cancels at the nth write, before it is sent or once it has taken effect.
+func (p pair) givesUp(id string, n int64, after bool) error {
+	s, tapped := p.tapped()
+	ctx, cancel := context.WithCancel(p.w.Context())
+	defer cancel()
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if s.commits.Load() != n {
+			return to.Commit(ctx, c)
+		}
+		if !after {
+			cancel()
+			return to.Commit(ctx, c)
+		}
+		_, _, _ = to.Commit(ctx, c)
+		cancel()
+		return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, ctx.Err(), "the caller gave up")
+	}
+	_, err := tapped.engine.DeductWithin(ctx, p.org.subject, p.request(id, 1))
+	return err
+}
+
+var errLost = headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
 
 func repeatedOnce(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	lost := headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
 	for name, after := range map[string]bool{"before it takes effect": false, "after it took effect": true} {
 		w.Run(name, func(t *testing.T) {
 			p := w.newPair(150)
 			s, tapped := p.tapped()
-			s.fails(p.subject, 1, lost, after)
+			s.fails(p.subject, 1, errLost, after)
 			if j := tapped.pays("once", 20, 20, 20); j.User.Replay != after {
 				t.Errorf("the user's part is a replay: %t", j.User.Replay)
 			}
-			// Unknown for good: the hold stays for whoever repeats, or its time ends.
-			tries := 0
-			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				if c.Key.Subject != p.subject {
-					return to.Commit(ctx, c)
-				}
-				if tries++; tries > 1 {
-					return headroom.View{}, false, headroom.ErrThrottled
-				}
-				if after {
-					_, _, _ = to.Commit(ctx, c)
-				}
-				return headroom.View{}, false, lost
-			}
-			if j, err := tapped.ask("twice", 30); !errors.Is(err, headroom.ErrOutcomeUnknown) || j.Allowed {
-				t.Fatalf("%v, %v", j.Allowed, err)
-			}
-			if !after {
-				p.org.holding(30).uses(20)
-			}
-			if tries < 2 {
-				t.Error("it was not repeated")
-			}
-			s.commit = nil
-			tapped.pays("twice", 30, 50, 50)
+			p.staysUnknown(after)
 			p.uses(50, 50)
 			// The repeat says that the user refuses: the units come back at once.
 			tapped.account.does(deduct, "before", 1, admitted, 51, 0)
-			s.fails(p.subject, 1, lost, false)
+			s.fails(p.subject, 1, errLost, false)
 			tapped.refuses("large", 80)
 			p.uses(50, 51)
 			p.org.does(deduct, "rest", 100, admitted, 150, 0)
 		})
 	}
+}
+
+// staysUnknown asks for 30 units where 20 are used. The outcome of the user's charge is unknown, and so is the engine's
+// repeat of it. The hold then stays for whoever repeats the call, until it expires.
+func (p pair) staysUnknown(after bool) {
+	p.w.Helper()
+	s, tapped := p.tapped()
+	tries := 0
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if c.Key.Subject != p.subject {
+			return to.Commit(ctx, c)
+		}
+		if tries++; tries > 1 {
+			return headroom.View{}, false, headroom.ErrThrottled
+		}
+		if after {
+			_, _, _ = to.Commit(ctx, c)
+		}
+		return headroom.View{}, false, errLost
+	}
+	if j, err := tapped.ask("twice", 30); !errors.Is(err, headroom.ErrOutcomeUnknown) || j.Allowed {
+		p.w.Fatalf("%v, %v", j.Allowed, err)
+	}
+	if !after {
+		p.org.holding(30).uses(20)
+	}
+	if tries < 2 {
+		p.w.Error("the user's charge was not repeated")
+	}
+	s.commit = nil
+	tapped.pays("twice", 30, 50, 50)
 }
 
 func holdOfAnother(t *testing.T, h Harness) {

@@ -69,33 +69,38 @@ func withinCrashes(t *testing.T, h Harness) {
 		"a user who refuses":                  {101, 0, 0},
 		"a user who refuses after an hour":    {101, 0, time.Hour},
 	} {
-		w.Run(name, func(t *testing.T) {
-			crashes(func(n int64, after bool) bool {
-				w.back(base)
-				p := w.newPair(150)
-				s, tapped := p.tapped()
-				s.dies(n, after)
-				_, err := tapped.ask("a", c.cost)
-				if s.commits.Load() < n {
-					return true
-				}
-				if err == nil && n < 4 {
-					t.Fatalf("death %d was not noticed", n) // the fourth write takes off a debt that is paid
-				}
-				s.revive()
-				w.set(base.Add(c.wait))
-				for range 2 {
-					if c.used > 0 {
-						tapped.pays("a", c.cost, c.used, c.used)
-					} else {
-						tapped.refuses("a", c.cost)
-					}
-					p.uses(c.used, c.used)
-				}
-				return false
-			})
+		w.Run(name, func(*testing.T) {
+			crashes(func(n int64, after bool) (done bool) { return w.healed(n, after, c.cost, c.used, c.wait) })
 		})
 	}
+}
+
+// healed lets a process die at its nth write of a deduction within an organisation, and repeats it after a while. It
+// reports whether there was no such write.
+func (w *world) healed(n int64, after bool, cost, used int64, wait time.Duration) (done bool) {
+	w.Helper()
+	w.back(base)
+	p := w.newPair(150)
+	s, tapped := p.tapped()
+	s.dies(n, after)
+	_, err := tapped.ask("a", cost)
+	if s.commits.Load() < n {
+		return true
+	}
+	if err == nil && n < 4 { // the fourth write takes off a debt that is paid
+		w.Fatalf("death %d was not noticed", n)
+	}
+	s.revive()
+	w.set(base.Add(wait))
+	for range 2 {
+		if used > 0 {
+			tapped.pays("a", cost, used, used)
+		} else {
+			tapped.refuses("a", cost)
+		}
+		p.uses(used, used)
+	}
+	return false
 }
 
 func organisationSlow(t *testing.T, h Harness) {
@@ -156,37 +161,40 @@ func organisationSlow(t *testing.T, h Harness) {
 }
 
 func twoDeliveries(t *testing.T, h Harness) {
-	for name, more := range map[string]bool{"both are refused": false, "one is refused before the plan is raised, the other charged after": true} {
-		t.Run(name, func(t *testing.T) {
-			p := newWorld(t, h).newPair(150)
-			p.account.does(deduct, "own", 90, admitted, 90, 0)
-			s, slow := p.tapped()
-			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				// The last write of a refused delivery gives back what the organisation holds.
-				if last := c.Records[0]; s.commits.Load() > 1 && c.Key.Subject == p.org.subject && last.Is == nil {
-					s.commit = nil
-					if more {
-						p.setPlan("more")
-						p.under("more", 1000)
-						if j, err := p.ask("a", 50); err != nil || !j.Allowed {
-							t.Errorf("the other delivery: %v, %v", j.Allowed, err)
-						}
-					} else {
-						p.refuses("a", 50)
-					}
-				}
-				return to.Commit(ctx, c)
+	w := newWorld(t, h)
+	w.Run("both are refused", func(*testing.T) {
+		p := w.newPair(150)
+		p.account.does(deduct, "own", 90, admitted, 90, 0)
+		p.beforeGivingBack(func() { p.refuses("a", 50) }).refuses("a", 50)
+		p.uses(0, 90)
+	})
+	w.Run("one is refused before the plan is raised, the other charged after", func(t *testing.T) {
+		p := w.newPair(150)
+		p.account.does(deduct, "own", 90, admitted, 90, 0)
+		slow := p.beforeGivingBack(func() {
+			p.setPlan("more")
+			if j, err := p.ask("a", 50); err != nil || !j.Allowed {
+				t.Errorf("the other delivery: %v, %v", j.Allowed, err)
 			}
-			if !more {
-				slow.refuses("a", 50)
-				p.uses(0, 90)
-				return
-			}
-			slow.account, p.account = slow.under("more", 1000), p.under("more", 1000)
-			slow.pays("a", 50, 50, 140)
-			p.uses(50, 140)
 		})
+		slow.account, p.account = slow.under("more", 1000), p.under("more", 1000)
+		slow.pays("a", 50, 50, 140)
+		p.uses(50, 140)
+	})
+}
+
+// beforeGivingBack is the pair as a slow delivery sees it. Something happens just before the last write of a refused
+// delivery, by which it gives back what the organisation holds.
+func (p pair) beforeGivingBack(happens func()) pair {
+	s, slow := p.tapped()
+	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if last := c.Records[0]; s.commits.Load() > 1 && c.Key.Subject == p.org.subject && last.Is == nil {
+			s.commit = nil
+			happens()
+		}
+		return to.Commit(ctx, c)
 	}
+	return slow
 }
 
 func withinTurns(t *testing.T, h Harness) {

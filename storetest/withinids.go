@@ -137,41 +137,54 @@ func organisationsOwn(t *testing.T, h Harness) {
 	p.org.repeats(settle, "settled", 10, admitted, 50, 0)
 }
 
-// chargedBefore: the release before held and settled under the user's id, and left out of its records who paid.
+// chargedBefore finishes what the release before began. That release held and settled under the user's own id, and its
+// records do not name the organisation that pays.
 func chargedBefore(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	for i, name := range []string{"it held and died", "it charged the user and died", "it was done"} {
+	for steps, name := range []string{"it held and died", "it charged the user and died", "it was done"} {
 		for _, wait := range []time.Duration{0, time.Hour} {
 			w.Run(fmt.Sprintf("%s, %s before", name, wait), func(t *testing.T) {
 				w.back(base)
 				p := w.newPair(150)
-				p.org.lasts(5*time.Minute).does(hold, "job", 50, admitted, 0, 50)
-				if i > 0 {
-					p.account.does(deduct, "job", 50, admitted, 50, 0)
-				}
-				if i > 1 {
-					p.org.does(settle, "job", 50, admitted, 50, 0)
-				}
+				p.begunBefore(steps)
 				w.set(base.Add(wait))
 				if wait > 0 { // what has expired may have been cleared away
 					p.org.does(hold, "sweeps", 1, admitted, p.org.limits()[0].Used, 1)
 					p.org.does(release, "sweeps", 1, released, p.org.limits()[0].Used, 0)
 				}
 				for range 2 {
-					j, err := p.ask("job", 50)
-					if err != nil || !j.Allowed || j.User.Replay != (i > 0) && j.User.Used != 50 || j.Organisation.Used != 50 {
-						t.Fatalf("%v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
-					}
-					if plain := j.Operation == "job"; plain != (i > 0) {
-						t.Errorf("it is called %q", j.Operation)
-					}
+					p.chargedOnce(steps > 0)
 				}
 				w.set(base.Add(wait + 10*time.Minute))
 				p.settled(50, 50)
-				// A colleague's work under the same id is none of that.
+				// A colleague's work under the same id has nothing to do with that.
 				p.colleague().pays("job", 50, 100, 50)
 			})
 		}
+	}
+}
+
+// begunBefore does what the release before did for a job, as far as it came.
+func (p pair) begunBefore(steps int) {
+	p.w.Helper()
+	p.org.lasts(5*time.Minute).does(hold, "job", 50, admitted, 0, 50)
+	if steps > 0 {
+		p.account.does(deduct, "job", 50, admitted, 50, 0)
+	}
+	if steps > 1 {
+		p.org.does(settle, "job", 50, admitted, 50, 0)
+	}
+}
+
+// chargedOnce asks for the job, which then is charged to both: under the user's own id, if the user was charged before.
+func (p pair) chargedOnce(before bool) {
+	p.w.Helper()
+	j, err := p.ask("job", 50)
+	if err != nil || !j.Allowed || j.User.Replay != before && j.User.Used != 50 || j.Organisation.Used != 50 {
+		p.w.Fatalf("%v, %v; organisation: %s; user: %s", j.Allowed, err, text(j.Organisation), text(j.User))
+	}
+	if plain := j.Operation == "job"; plain != before {
+		p.w.Errorf("it is called %q", j.Operation)
 	}
 }
 
