@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// decided makes the decision that the standings of v give. charged says that the cost is in the counts already.
+// decided returns the decision that v and its standings give. charged says that the cost is already
+// in the counts.
 func decided(v View, plan plan, standings []standing, cost int64, why Reason, charged bool) Decision {
 	d := Decision{Allowed: true, Reason: why, Plan: plan.name, Cost: cost, Granted: grantsLeft(v)}
 	var refused int64
@@ -17,61 +18,60 @@ func decided(v View, plan plan, standings []standing, cost int64, why Reason, ch
 	case ReasonClosed:
 		d.Allowed = false
 	}
-	s := pick(standings, refused)
+	s := strictest(standings, refused)
 	for _, s := range standings {
-		d.Limits = append(d.Limits, s.state(cost, charged))
+		d.Limits = append(d.Limits, s.show(cost, charged))
 	}
-	shown := s.state(cost, charged)
+	shown := s.show(cost, charged)
 	d.LimitName, d.Used, d.Held, d.Limit, d.Remaining, d.Window = s.limit.Name, shown.Used, shown.Held, shown.Limit, shown.Remaining, shown.Window
 	return d
 }
 
-// committed fills in the figures of a decision from what is stored after its change. It reports false if it would take the whole history to tell how the limits stand, and shows the stored windows.
-func (k rules) committed(answer verdict, after View) (d Decision, whole bool) {
-	d, whole = answer.decision, true
-	c := *answer.change
-	plan, _ := k.catalog.resolve(d.Plan, "") // it was in force when the change was made
-	var standings []standing
-	for _, l := range k.catalog.counters[c.Key.Meter] {
-		l = plan.limit(l)
-		s, err := place(l, after, false)
-		whole = whole && (answer.charges || !errors.Is(err, errNeedHistory))
-		if answer.charges || err != nil {
-			// The window that was charged is shown, whatever the time is by now.
-			stored := after.State.Counters[l.Name]
-			s = standing{limit: l, stored: stored, window: stored.Window, carried: stored.Carried, count: stored.Count}
-			s.holds(after)
-		}
-		standings = append(standings, s)
-	}
-	shown := decided(after, plan, standings, d.Cost, d.Reason, true)
-	shown.Expires, shown.Unremembered = d.Expires, answer.nameless != nil
-	is := answer.nameless
-	if len(c.Records) > 0 {
-		is = c.Records[0].Is
-	}
-	if is != nil {
-		shown.Window = is.shown(standings, shown)
-		shown.Crossed = is.notices(c.Key, standings, d.Reason)
-	}
-	return shown, whole
-}
-
-// replay answers a repeat of an operation: with what was decided then, and what remains today.
+// replay answers a repeat of an operation: with what was decided the first time, and with what
+// remains today.
 func (k rules) replay(v View, r Request, have Record, why Reason) (verdict, error) {
-	plan, standings, err := k.look(v, r)
+	plan, standings, err := k.place(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
 	d := decided(v, plan, standings, have.Cost, why, true)
 	d.Replay = true
-	d.Window = have.shown(standings, d)
+	d.Window = have.shownWindow(standings, d)
 	d.Crossed = have.notices(r.key(), standings, why)
-	return verdict{decision: d}, nil
+	return final(d), nil
 }
 
-// shown is the window that a decision on an operation shows: that in which its units count, of the limit that d names. Of a hold it is that in which it was made.
-func (r Record) shown(standings []standing, d Decision) Window {
+// keep turns a promise into a decision. after is what is stored once the change is done. If it
+// would take the whole history to tell how the limits stand, keep shows the stored windows and
+// reports false.
+func (k rules) keep(p promise, key Key, after View) (d Decision, complete bool) {
+	complete = true
+	plan, _ := k.catalog.resolve(p.plan, "") // it was in force when the change was made
+	var standings []standing
+	for _, l := range k.catalog.counters[key.Meter] {
+		l = plan.limit(l)
+		s, err := standingOf(l, after, false)
+		complete = complete && (p.charges || !errors.Is(err, errNeedHistory))
+		if p.charges || err != nil {
+			// The answer shows the window that was charged, even if that window is over by now.
+			stored := after.State.Counters[l.Name]
+			s = standing{limit: l, stored: stored, window: stored.Window, carried: stored.Carried, count: stored.Count}
+			s.countHolds(after)
+		}
+		standings = append(standings, s)
+	}
+	d = decided(after, plan, standings, p.cost, p.reason, true)
+	d.Expires, d.Unremembered = p.expires, p.unremembered
+	if p.record != nil {
+		d.Window = p.record.shownWindow(standings, d)
+		d.Crossed = p.record.notices(key, standings, p.reason)
+	}
+	return d, complete
+}
+
+// shownWindow returns the window that a decision on an operation shows: the one in which its units
+// count, by the limit that d names. For a hold it is the window in which the hold was made.
+func (r Record) shownWindow(standings []standing, d Decision) Window {
 	for _, s := range standings {
 		if start, ok := r.start(s.limit.Name, r.Kind == KindHold); ok && s.limit.Name == d.LimitName {
 			return s.at(start)
@@ -80,8 +80,8 @@ func (r Record) shown(standings []standing, d Decision) Window {
 	return d.Window
 }
 
-// notices are what a decision tells of thresholds, the first as its repeats. What gives units back
-// crosses none.
+// notices returns the thresholds that a decision says were crossed. A repeat says the same as the
+// first answer. What gives units back crosses none.
 func (r Record) notices(key Key, standings []standing, why Reason) (all []Notice) {
 	if why != ReasonAdmitted && why != ReasonRecorded {
 		return nil
@@ -96,13 +96,14 @@ func (r Record) notices(key Key, standings []standing, why Reason) (all []Notice
 	return all
 }
 
-// notice names the crossing of a threshold in a window.
+// notice names the crossing of a threshold in a window w. The ID depends on these alone, so that a
+// receiver can drop repeats.
 func notice(key Key, c Crossing, w Window) Notice {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d", key.Subject, key.Meter, c.Limit, w.Start.Unix(), c.Percent))
 	return Notice{ID: hex.EncodeToString(sum[:12]), Limit: c.Limit, Percent: c.Percent, Window: w}
 }
 
-// reason is how the decision of a record fell.
+// reason tells why the charge of r was admitted.
 func (r Record) reason() Reason {
 	if r.Recorded {
 		return ReasonRecorded

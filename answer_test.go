@@ -28,8 +28,8 @@ func TestFiguresOfADecision(t *testing.T) {
 		t.Fatal("a blind write is in the way of another")
 	}
 	after := View{Now: day.End.Add(time.Hour), State: answer.change.Apply(v.State)}
-	d, whole := k.committed(answer, after)
-	if !whole || !d.Allowed || d.LimitName != "day" || d.Used != 45 || d.Remaining != 15 || d.Window != day || d.Limits[1].Used != 105 || len(d.Crossed) != 1 {
+	d, complete := k.keep(answer.promise, answer.change.Key, after)
+	if !complete || !d.Allowed || d.LimitName != "day" || d.Used != 45 || d.Remaining != 15 || d.Window != day || d.Limits[1].Used != 105 || len(d.Crossed) != 1 {
 		t.Errorf("committed: %+v", d)
 	}
 	// The repeat shows the present day, and the window and the notice of the first.
@@ -44,7 +44,7 @@ func TestFiguresOfADecision(t *testing.T) {
 		t.Fatalf("refund: %+v, %v", back, err)
 	}
 	after.State = back.change.Apply(after.State)
-	d, _ = k.committed(back, after)
+	d, _ = k.keep(back.promise, back.change.Key, after)
 	if d.Cost != 30 || d.Used != 0 || d.Limits[1].Used != 75 || d.Window != d.Limits[0].Window || after.State.Counters["day"].Count != 15 {
 		t.Errorf("refunded: %+v", d)
 	}

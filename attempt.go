@@ -8,84 +8,146 @@ import (
 	"time"
 )
 
-// maxTries bounds how often a decision is made anew because others wrote in between. A try fails when a window turns, a plan changes, a threshold lies between, or the last units go to others; never only because another writer added to the count or drew on a grant, unless a charge is split between plan and grants or units are carried over.
+// maxTries bounds how often one request is decided, because other writers came in between. A try
+// fails if a window turns, a plan changes, a threshold is crossed, or the last units go to others.
+// It does not fail only because others add to the same count or draw on the same grant, with two
+// exceptions: a charge that is split between plan and grants, and the opening of a window into which
+// units are carried over.
 const maxTries = 24
 
-// mostCleared bounds how many writes only clear the way for one decision, beside its tries. It is more than take
-// back all that HistoryWindows windows of many limits count, and clear MaxHolds holds away.
-const mostCleared = 100
+// maxClearings bounds how many writes that only clear the way come beside the tries. It is more than
+// it takes to fold back HistoryWindows windows of many limits and to clear away MaxHolds holds.
+const maxClearings = 100
 
-// start is where an attempt begins: with a guess, with what was seen in the store, or with a look.
-type start struct{ guess, seen *View }
+// attempt carries one request through: decide, commit the change, and if its guard does not hold,
+// decide again from what is stored.
+type attempt struct {
+	engine *Engine
+	query  Query
+	intent intent
 
-// attempt is run without the debts. It returns the last view of what is stored too, if there was one.
-func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent) (Decision, View, error) {
-	var v View
-	var err error
-	unsure := false             // something that was sent may yet be written
-	stored := from.guess == nil // v shows what is stored
-	switch {
-	case !stored:
-		v = *from.guess
-	case from.seen != nil:
-		v = *from.seen
-	default:
-		v, err = e.store.Load(ctx, q)
-	}
-	for try, cleared := 0, 0; err == nil && try < maxTries; try++ {
-		if err = pause(ctx, try); err != nil {
-			break
-		}
-		var answer verdict
-		answer, v, err = e.decide(ctx, v, q, decide)
-		if !stored && (err != nil || answer.change == nil || answer.decision.Reason == ReasonRecorded) {
-			// Only what is stored can refuse, and only what is stored says that no grant has the units.
-			stored = true
-			if v, err = e.store.Load(ctx, q); err != nil {
-				break
-			}
-			answer, v, err = e.decide(ctx, v, q, decide)
-		}
-		if err != nil || answer.change == nil {
-			d, err := certain(answer.decision, err, unsure)
-			return d, v, err
-		}
-		var done bool
-		if v, done, err = e.store.Commit(ctx, *answer.change); err != nil {
-			break
-		}
-		unsure = unsure || v.Unsure && !answer.again
-		if unsure && answer.nameless != nil {
-			// No id would keep a second write from charging again.
-			return Decision{}, v, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
-		}
-		if done && !answer.again {
-			e.refile(ctx, *answer.change, v)
-			d, whole := e.rules.committed(answer, v)
-			if q.History = true; !whole {
-				// The decision stands, whether or not there is an answer.
-				if v, err := e.store.Load(ctx, q); err == nil {
-					d, _ = e.rules.committed(answer, v)
-				}
-			}
-			return d, v, nil
-		}
-		if stored = true; answer.again {
-			if done && cleared < mostCleared {
-				cleared++
-				try-- // nobody was in the way
-			}
-			v, err = e.store.Load(ctx, q)
-		}
-	}
-	if err == nil {
-		err = Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries)
-	}
-	d, err := certain(Decision{}, err, unsure)
-	return d, v, err
+	view      View
+	stored    bool // view is what the store has shown; else it is a guess
+	unsure    bool // something that was sent may yet be written
+	tries     int
+	clearings int
 }
 
-// decide is a decision with the whole history at hand if it is needed, and the view from which it was made.
+// start is where an attempt begins: with a guess, with what was seen in the store before, or, if
+// both are nil, with a look.
+type start struct{ guess, seen *View }
+
+// attempt decides and commits, until there is an answer. It returns the last view of what is stored
+// too, if there was one.
+func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent) (Decision, View, error) {
+	a := attempt{engine: e, query: q, intent: decide, stored: from.guess == nil}
+	if first := cmp.Or(from.guess, from.seen); first != nil {
+		a.view = *first
+	} else if err := a.look(ctx); err != nil {
+		return Decision{}, a.view, err
+	}
+	for ; a.tries < maxTries; a.tries++ {
+		err := pause(ctx, a.tries)
+		var d Decision
+		var over bool
+		if err == nil {
+			d, over, err = a.try(ctx)
+		}
+		if over || err != nil {
+			d, err = a.certain(d, err)
+			return d, a.view, err
+		}
+	}
+	d, err := a.certain(Decision{}, Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries))
+	return d, a.view, err
+}
+
+// look loads what is stored.
+func (a *attempt) look(ctx context.Context) (err error) {
+	a.stored = true
+	a.view, err = a.engine.store.Load(ctx, a.query)
+	return err
+}
+
+// try decides once and commits what that comes to. It reports whether there is an answer.
+func (a *attempt) try(ctx context.Context) (Decision, bool, error) {
+	answer, err := a.verdict(ctx)
+	if err != nil || answer.change == nil {
+		return answer.decision, true, err
+	}
+	var done bool
+	if a.view, done, err = a.engine.store.Commit(ctx, *answer.change); err != nil {
+		return Decision{}, true, err
+	}
+	a.stored = true
+	if answer.clears() {
+		if done && a.clearings < maxClearings {
+			a.clearings++
+			a.tries-- // nobody was in the way
+		}
+		return Decision{}, false, a.look(ctx)
+	}
+	a.unsure = a.unsure || a.view.Unsure
+	if a.unsure && answer.promise.unremembered {
+		// No id would keep a second write from charging again.
+		return Decision{}, true, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
+	}
+	if !done {
+		return Decision{}, false, nil
+	}
+	return a.finish(ctx, *answer.change, answer.promise), true, nil
+}
+
+// verdict decides the intent. A guess is good enough to try a write, whose guard finds out what is
+// wrong with it. But only what is stored can refuse a request, and only what is stored says that
+// neither the plan nor a grant has the units.
+func (a *attempt) verdict(ctx context.Context) (verdict, error) {
+	answer, err := a.decide(ctx)
+	if a.stored || err == nil && answer.change != nil && answer.promise.reason != ReasonRecorded {
+		return answer, err
+	}
+	if err := a.look(ctx); err != nil {
+		return verdict{}, err
+	}
+	return a.decide(ctx)
+}
+
+// decide decides the intent once, with the whole history at hand if that is needed.
+func (a *attempt) decide(ctx context.Context) (answer verdict, err error) {
+	answer, a.view, err = a.engine.decide(ctx, a.view, a.query, a.intent)
+	return answer, err
+}
+
+// finish returns the answer once the change is done. From here on nothing can fail: the decision
+// stands, whether or not its figures can be read.
+func (a *attempt) finish(ctx context.Context, done Change, p promise) Decision {
+	a.engine.refile(ctx, done, a.view)
+	d, complete := a.engine.rules.keep(p, done.Key, a.view)
+	if !complete {
+		q := a.query
+		q.History = true
+		if v, err := a.engine.store.Load(ctx, q); err == nil {
+			d, _ = a.engine.rules.keep(p, done.Key, v)
+		}
+	}
+	return d
+}
+
+// certain returns the answer to a request, unless that is doubtful: nothing was charged so far, but
+// something that was sent may yet be written, if the units are there by then. That is an unknown
+// outcome.
+func (a *attempt) certain(d Decision, err error) (Decision, error) {
+	// An id that stands for something else, or for nothing that could be ended, keeps a late write
+	// from taking effect.
+	sure := err == nil && d.Allowed || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)
+	if !a.unsure || sure || errors.Is(err, ErrOutcomeUnknown) {
+		return d, err
+	}
+	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+}
+
+// decide decides an intent. If the decision needs the whole history, decide loads it and decides
+// again. It returns the view that was decided from, too.
 func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, View, error) {
 	answer, err := decide(v)
 	if errors.Is(err, errNeedHistory) {
@@ -95,16 +157,6 @@ func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (ve
 		}
 	}
 	return answer, v, err
-}
-
-// certain returns the answer to a request, unless that is that nothing is charged, and something that was sent for it may yet be written: the units that are not there now can be there by then.
-func certain(d Decision, err error, unsure bool) (Decision, error) {
-	// An id that stands for something else, or for nothing that could be ended, keeps a late write from taking effect.
-	final := err == nil && d.Allowed || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)
-	if !unsure || final || errors.Is(err, ErrOutcomeUnknown) {
-		return d, err
-	}
-	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
 }
 
 // pause waits a little before a later try, so that writers that lose to one another fall apart.
@@ -122,8 +174,12 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// guess is the view that most requests will find: a subject on the expected plan, in the window of the host's clock, with all its units. What is different, the guard of the first write finds out.
-// Of an operation that began long ago there is none: whether it is too old is for the store's time to say, before anything is written.
+// guess returns the view that most requests will find: the subject is on the expected plan, in the
+// window of the host's clock, and has all its units. If something is different, the guard of the
+// first write finds out.
+//
+// It returns nil for an operation that began long ago. Only the store's time can say whether that is
+// too old, and it must do so before anything is written.
 func (e *Engine) guess(r Request) *View {
 	now := r.Now
 	if now.IsZero() {
@@ -151,23 +207,24 @@ func query(r Request) Query {
 	return q
 }
 
-// refiles bounds how often ids are filed anew because others wrote in between.
-const refiles = 3
+// maxRefiles bounds how often ids are filed anew, because other writers came in between.
+const maxRefiles = 3
 
-// refile files the ids of c, which is done, under the present generation, where they lie under one that is over by the store's time: the guess of a host whose clock lags does that, and they would be forgotten early by the lag.
-// If it fails the decision stands all the same.
-func (e *Engine) refile(ctx context.Context, c Change, v View) {
-	if _, due := v.State.turn(v.Now, e.rules.catalog.Horizon(c.Key.Meter)); !due {
+// refile moves the ids of a change that is done into the present generation, if by the store's time
+// the one they lie in is over. That happens on a guess, if the host's clock lags, and the ids would
+// be forgotten too early by as much. If it fails, the decision stands all the same.
+func (e *Engine) refile(ctx context.Context, done Change, v View) {
+	if _, due := v.State.rotation(v.Now, e.rules.catalog.Horizon(done.Key.Meter)); !due {
 		return
 	}
-	for range refiles {
-		again := e.rules.change(v, c.Key, c.Now)
+	for range maxRefiles {
+		again := e.rules.begin(v, done.Key, done.Now)
 		if again.Records = v.refiled(); len(again.Records) == 0 {
 			return
 		}
-		var done bool
+		var ok bool
 		var err error
-		if v, done, err = e.store.Commit(ctx, again); done || err != nil {
+		if v, ok, err = e.store.Commit(ctx, again); ok || err != nil {
 			return
 		}
 	}

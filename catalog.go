@@ -23,40 +23,23 @@ type Catalog struct {
 	horizons map[string]time.Duration // likewise: what follows from these
 }
 
-// NewCatalog checks plans and prices. fallback names the plan of a subject that has none stored and for which the caller names none; prices are by meter.
-// Counters belong to a meter, not to a plan: every limit of a meter is counted for every subject, and enforced if the subject's plan has it, so that a change of plan opens no empty window.
-// Two plans that limit the same counter must cut time in the same way.
+// NewCatalog returns a catalog of plans and price lists, which it checks. A fault is an ErrInvalid.
+// fallback names the plan of a subject that has none stored and for which the caller names none.
+// prices are by meter.
+//
+// Counters belong to a meter, not to a plan. Every limit of a meter is counted for every subject, and
+// enforced if the subject's plan has it. So a change of plan opens no empty window. Two plans that
+// limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
-	c := &Catalog{fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{}, counters: map[string][]Limit{}, hard: map[[2]string]bool{}}
+	c := &Catalog{
+		fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{},
+		counters: map[string][]Limit{}, hard: map[[2]string]bool{},
+	}
 	periods := map[[2]string]Period{}
 	for _, p := range plans {
-		if err := checkName("plan", p.Name); err != nil {
+		if err := c.addPlan(p, periods); err != nil {
 			return nil, err
 		}
-		if strings.Contains(p.Name, "+") {
-			return nil, invalid("plan %q: a + in a stored plan begins a subject's own limits", p.Name)
-		}
-		if _, twice := c.plans[p.Name]; twice {
-			return nil, invalid("plan %q is given twice", p.Name)
-		}
-		seen := map[[2]string]bool{}
-		for _, l := range p.Limits {
-			if err := l.validate(p.Name); err != nil {
-				return nil, err
-			}
-			if at := [2]string{l.Meter, l.Name}; seen[at] {
-				return nil, invalid("plan %q limits %q of meter %q twice", p.Name, l.Name, l.Meter)
-			} else {
-				seen[at] = true
-			}
-			if err := c.count(l, periods); err != nil {
-				return nil, err
-			}
-			if l.Mode == Hard {
-				c.hard[[2]string{l.Meter, l.Name}] = true
-			}
-		}
-		c.plans[p.Name] = p.clone()
 	}
 	for _, counters := range c.counters {
 		slices.SortFunc(counters, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
@@ -74,8 +57,40 @@ func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catal
 	return c, nil
 }
 
-// count adds the counter of l, unless another plan brought it. periods are those of all counters so far.
-func (c *Catalog) count(l Limit, periods map[[2]string]Period) error {
+// addPlan adds a plan and its counters. periods are those of all counters so far.
+func (c *Catalog) addPlan(p Plan, periods map[[2]string]Period) error {
+	if err := checkName("plan", p.Name); err != nil {
+		return err
+	}
+	if strings.Contains(p.Name, "+") {
+		return invalid("plan %q: a + in a stored plan begins a subject's own limits", p.Name)
+	}
+	if _, twice := c.plans[p.Name]; twice {
+		return invalid("plan %q is given twice", p.Name)
+	}
+	seen := map[[2]string]bool{}
+	for _, l := range p.Limits {
+		if err := l.validate(p.Name); err != nil {
+			return err
+		}
+		at := [2]string{l.Meter, l.Name}
+		if seen[at] {
+			return invalid("plan %q limits %q of meter %q twice", p.Name, l.Name, l.Meter)
+		}
+		seen[at] = true
+		if err := c.addCounter(l, periods); err != nil {
+			return err
+		}
+		if l.Mode == Hard {
+			c.hard[at] = true
+		}
+	}
+	c.plans[p.Name] = p.clone()
+	return nil
+}
+
+// addCounter adds the counter of l, unless another plan brought it. periods are those of all counters so far.
+func (c *Catalog) addCounter(l Limit, periods map[[2]string]Period) error {
 	at := [2]string{l.Meter, l.Name}
 	have, found := periods[at]
 	if found && have != l.Period {
@@ -89,8 +104,8 @@ func (c *Catalog) count(l Limit, periods map[[2]string]Period) error {
 	return nil
 }
 
-// within reports a meter that has more limits than a store can count in one write.
-func (c *Catalog) within(most int) error {
+// checkMostLimits reports a meter that has more limits than a store can count in one write.
+func (c *Catalog) checkMostLimits(most int) error {
 	for _, meter := range slices.Sorted(maps.Keys(c.counters)) {
 		if n := len(c.counters[meter]); n > most {
 			return invalid("meter %q has %d limits in all plans together: this store takes at most %d", meter, n, most)
@@ -167,7 +182,7 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 		equals := max(0, strings.LastIndexByte(part, '='))
 		limit := part[:equals]
 		units, err := strconv.ParseInt(strings.TrimPrefix(part[equals:], "="), 10, 64)
-		if _, twice := p.overrides[limit]; twice || err != nil || units < 0 || !c.counts(limit) {
+		if _, twice := p.overrides[limit]; twice || err != nil || units < 0 || !c.hasCounter(limit) {
 			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS once, of a limit that some plan has", name, part)
 		}
 		p.overrides[limit] = units
@@ -175,8 +190,8 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	return p, nil
 }
 
-// counts reports whether "meter/limit" names a counter.
-func (c *Catalog) counts(name string) bool {
+// hasCounter reports whether "meter/limit" names a counter.
+func (c *Catalog) hasCounter(name string) bool {
 	slash := strings.LastIndexByte(name, '/')
 	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
 }

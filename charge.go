@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // deduct decides a deduction that its subject pays alone.
@@ -14,11 +13,31 @@ func (k rules) deduct(r Request) intent {
 		if have := v.Records[r.Operation]; have.Within != "" {
 			return verdict{}, otherPayer(r, have, "")
 		}
-		return k.ask(v, r)
+		return k.deductOrReplay(v, r)
 	}
 }
 
-// deductWithin decides the user's part of a deduction. witness says that the organisation knows of a charge that does not name it.
+// preflight decides what a deduction would come to, and writes nothing.
+func (k rules) preflight(r Request) intent {
+	return func(v View) (verdict, error) {
+		answer, err := k.deductOrReplay(v, r)
+		if err != nil || answer.change == nil {
+			return answer, err
+		}
+		plan, standings, err := k.place(v, r)
+		if err != nil {
+			return verdict{}, err
+		}
+		why := ReasonAdmitted
+		if !allocate(standings, v, r.Cost).fits {
+			why = ReasonRecorded
+		}
+		return final(decided(v, plan, standings, r.Cost, why, false)), nil
+	}
+}
+
+// deductWithin decides the subject's part of a deduction that an organisation pays too. witness says
+// that the organisation knows of a charge of the subject that does not name it.
 func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.Operation]; ok {
@@ -30,7 +49,7 @@ func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
 			return k.deducted(v, r, have)
 		}
 		answer, err := k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost, Within: owed.To}, nil, r.Cost)
-		if err != nil || !answer.charges {
+		if err != nil || answer.change == nil || answer.clears() {
 			return answer, err
 		}
 		if _, there := v.State.Debts[r.Operation]; there || len(v.State.Debts) >= MaxDebts {
@@ -41,15 +60,15 @@ func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
 	}
 }
 
-// ask decides a deduction, whoever pays beside its subject.
-func (k rules) ask(v View, r Request) (verdict, error) {
+// deductOrReplay decides a deduction, whoever pays beside its subject.
+func (k rules) deductOrReplay(v View, r Request) (verdict, error) {
 	if have, ok := v.Records[r.Operation]; ok {
 		return k.deducted(v, r, have)
 	}
 	return k.charge(v, r, Record{Kind: KindDeduct, Cost: r.Cost}, nil, r.Cost)
 }
 
-// deducted answers a deduction of which the id is known.
+// deducted answers a deduction whose id is known already.
 func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 	switch {
 	case have.Kind == KindHold:
@@ -60,7 +79,8 @@ func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 	return k.replay(v, r, have, have.reason())
 }
 
-// otherPayer is the conflict of an operation that was charged together with another organisation, or with none.
+// otherPayer is the conflict if an operation was charged within another organisation than it is now
+// asked for, or within none.
 func otherPayer(r Request, have Record, within string) *Error {
 	say := func(organisation string) string {
 		if organisation == "" {
@@ -71,72 +91,72 @@ func otherPayer(r Request, have Record, within string) *Error {
 	return conflict("operation %q was charged %s and is now asked for %s: an id stands for one piece of work", r.Operation, say(have.Within), say(within))
 }
 
-// charge decides whether units more may be counted, for the record is; was is what is remembered of the id so far.
+// charge decides whether units more may be counted. is is what shall be remembered of the operation,
+// and was is what is remembered of it so far, or nil.
 func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (verdict, error) {
 	if was == nil {
 		if err := k.tooOld(v, r); err != nil {
 			return verdict{}, err
 		}
 	}
-	plan, standings, err := k.look(v, r)
+	plan, standings, err := k.place(v, r)
 	if err != nil {
 		return verdict{}, err
 	}
-	if r.SkipClosed && slices.ContainsFunc(standings, func(s standing) bool { return s.stored.Window.Start.After(v.Now) }) {
-		return verdict{decision: decided(v, plan, standings, is.Cost, ReasonClosed, false)}, nil
+	later := func(s standing) bool { return s.stored.Window.Start.After(v.Now) }
+	if r.SkipClosed && slices.ContainsFunc(standings, later) {
+		return final(decided(v, plan, standings, is.Cost, ReasonClosed, false)), nil
 	}
 	from := allocate(standings, v, units)
-	if is.Recorded = !from.fits; is.Recorded && r.Over != OverRecord {
+	is.Recorded = !from.fits
+	if is.Recorded && r.Over != OverRecord {
 		d := decided(v, plan, standings, units, refusal(standings, v, units), false)
 		d.Cost = is.Cost
-		return verdict{decision: d}, nil
+		return final(d), nil
 	}
-	d := Decision{Cost: is.Cost, Plan: plan.name, Reason: is.reason()}
-	for _, s := range standings {
-		if count := s.count - s.dead; count > anyCount(from.own) {
-			return verdict{}, invalid("a charge of %d on a count of %d is beyond int64", from.own, count)
-		}
-	}
-	if from.obstructed(v) || slices.ContainsFunc(standings, func(s standing) bool { return s.obstructed(from.own) }) {
-		clear, ok, err := k.sweep(v, r, "")
-		if ok {
-			clear.decision = d
-		}
+	if clear, needed, err := k.clearWay(v, r, standings, from); needed || err != nil {
 		return clear, err
 	}
-	for _, way := range []func(View, []standing, Key, time.Time) (verdict, bool){k.takeBack, k.astray} {
-		if clear, ok := way(v, standings, r.key(), r.Now); ok {
-			clear.decision = d
-			return clear, nil
-		}
-	}
-	c := k.change(v, r.key(), r.Now)
+	c := k.begin(v, r.key(), r.Now)
+	// Another write may store the plan that is in force anyway.
 	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	c.Plan = cmp.Or(v.State.Plan, plan.name)
+	c.draw(v, standings, from, &is)
+	if r.Operation != "" {
+		c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
+	}
+	return verdict{change: &c, promise: promise{
+		reason: is.reason(), plan: plan.name, cost: is.Cost, record: &is, charges: true, unremembered: r.Operation == "",
+	}}, nil
+}
+
+// draw adds to c that units are drawn from the plan and from grants, and to the record is what it
+// draws from where.
+func (c *Change) draw(v View, standings []standing, from allocation, is *Record) {
 	is.Crossed = slices.Clip(is.Crossed)
 	splits := from.fits && len(from.grants) > 0
+	tightest := ""
+	if splits {
+		tightest = strictest(standings, 0).limit.Name
+	}
 	for _, s := range standings {
-		s.last = splits && s.limit.Name == pick(standings, 0).limit.Name
+		s.exhausts = splits && s.limit.Name == tightest
 		step, crossed := s.step(from.own, is.Recorded)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)
 	}
 	if is.Recorded || len(from.grants) > 0 {
-		// They are what the plan has not, in the order in which they end: one more, or units that come back to one, would be drawn on before.
+		// What the charge draws from grants depends on all of them. Units of another grant, or
+		// units that come back to one, would have to be drawn first.
 		c.Grants, c.AllGrants = from.steps(v), true
 	}
 	is.Grants = append(slices.Clip(is.Grants), from.grants...)
-	if r.Operation == "" {
-		return verdict{change: &c, decision: d, charges: true, nameless: &is}, nil
-	}
-	c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
-	return verdict{change: &c, decision: d, charges: true}, nil
 }
 
 // refusal tells why units do not fit.
 func refusal(standings []standing, v View, units int64) Reason {
-	if asked := units - grantsLeft(v); asked > pick(standings, asked).most() {
+	if asked := units - grantsLeft(v); asked > strictest(standings, asked).most() {
 		return ReasonNeverFits
 	}
 	return ReasonOverLimit

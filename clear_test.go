@@ -28,11 +28,11 @@ func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 			if c := v.State.Counters["week"]; !c.Window.same(last) && !v.State.Holds["stray"].Windows[0].Start.Equal(last.Start) {
 				t.Fatalf("%s opened the week while the hold says %s", name, v.State.Holds["stray"])
 			}
-			if !answer.again {
+			if !answer.clears() {
 				break
 			}
 		}
-		if s, err := place(Limit{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}, v, false); err != nil || s.held != 0 || s.carried != 50 {
+		if s, err := standingOf(Limit{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}, v, false); err != nil || s.held != 0 || s.carried != 50 {
 			t.Errorf("%s: %d held of this week and %d carried over, %v: want 0 and 50", name, s.held, s.carried, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestOldRefundFindsItsCharge(t *testing.T) {
 		State: State{Counters: map[string]Counter{"week": {Window: ISOWeek(may), Count: 30}}, Epoch: k.epoch(may.Add(DefaultHorizon)), EpochBefore: k.epoch(may)},
 	}
 	first, err := k.refund(RefundRequest{Subject: "s", Meter: "slots", Operation: "old", ID: "r"})(v)
-	if err != nil || !first.again || first.change.Rotate.IsZero() {
+	if err != nil || !first.clears() || first.change.Rotate.IsZero() {
 		t.Fatalf("%+v, %v: want a first write that opens the window", first, err)
 	}
 	kept := false
@@ -80,7 +80,7 @@ func TestOldSettlementFindsItsHold(t *testing.T) {
 		},
 	}
 	first, err := k.settle(Request{Subject: "s", Meter: "slots", Operation: "old", Cost: 40})(v)
-	if err != nil || !first.again || first.change.Rotate.IsZero() || len(first.change.Records) != 2 || first.change.Records[0].ID != "old" || first.change.Records[0].Is.String() != released.String() {
+	if err != nil || !first.clears() || first.change.Rotate.IsZero() || len(first.change.Records) != 2 || first.change.Records[0].ID != "old" || first.change.Records[0].Is.String() != released.String() {
 		t.Fatalf("%+v, %v: want a first write that clears the hold away and keeps the id", first, err)
 	}
 }

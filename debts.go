@@ -22,11 +22,11 @@ const (
 // finishes debts asks each of them once: so one that does not answer keeps no others waiting.
 type silent struct{ errors sync.Map }
 
-// finishSeen finishes the debts that v shows. The look that found them does not depend on it: what
+// settleSeen finishes the debts that v shows. The look that found them does not depend on it: what
 // cannot be finished now stays for the next one.
-func (e *Engine) finishSeen(ctx context.Context, q Query, v View) {
+func (e *Engine) settleSeen(ctx context.Context, q Query, v View) {
 	if len(v.State.Debts) > 0 {
-		e.finish(ctx, q, v, v.State.Debts, &silent{})
+		e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
 	}
 }
 
@@ -38,9 +38,9 @@ type Finished struct {
 	More    bool `json:"more"`    // the time was over before the last one; what is done is done
 }
 
-// finish settles some of the debts of q.Key, and takes them off. It returns what is stored then.
+// settleDebts settles some of the debts of q.Key, and takes them off. It returns what is stored then.
 // Two callers may finish one debt at once: the second settlement is a replay of the first.
-func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]Debt, not *silent) (View, Finished, error) {
+func (e *Engine) settleDebts(ctx context.Context, q Query, v View, debts map[string]Debt, skip *silent) (View, Finished, error) {
 	settling, cancel := context.WithTimeout(ctx, lookTime-answerTime)
 	defer cancel()
 	var n Finished
@@ -50,7 +50,7 @@ func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]D
 	for _, id := range slices.Sorted(maps.Keys(debts)) {
 		err := settling.Err()
 		if err == nil {
-			err = e.settleIfHeard(settling, q.Key, id, debts[id], not)
+			err = e.settleIfHeard(settling, q.Key, id, debts[id], skip)
 		}
 		switch {
 		case errors.Is(err, ErrTooOld):
@@ -67,7 +67,7 @@ func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]D
 	}
 	clearing, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	v, err := e.clear(clearing, q, v, done)
+	v, err := e.takeOff(clearing, q, v, done)
 	for _, id := range old {
 		e.opts.Logger.Warn("headroom: a debt is older than ids are remembered; it is dropped, and may be unpaid",
 			"subject", q.Key.Subject, "meter", q.Key.Meter, "operation", id, "organisation", debts[id].To,
@@ -77,8 +77,8 @@ func (e *Engine) finish(ctx context.Context, q Query, v View, debts map[string]D
 }
 
 // settleIfHeard is settleDebt unless the organisation is silent.
-func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, not *silent) error {
-	if err, found := not.errors.Load(d.To); found {
+func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, skip *silent) error {
+	if err, found := skip.errors.Load(d.To); found {
 		return err.(error)
 	}
 	answer, cancel := context.WithTimeout(ctx, answerTime)
@@ -87,7 +87,7 @@ func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, 
 	failure := (*Error)(nil)
 	failed := errors.As(err, &failure) && failure.transient() || errors.Is(err, context.DeadlineExceeded)
 	if failed && ctx.Err() == nil {
-		not.errors.Store(d.To, err)
+		skip.errors.Store(d.To, err)
 	}
 	return err
 }
@@ -109,10 +109,10 @@ func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) err
 	return err
 }
 
-// clear takes debts off, those of them that are still there, and returns what is stored then.
-func (e *Engine) clear(ctx context.Context, q Query, v View, debts map[string]Debt) (View, error) {
-	for range refiles {
-		c := e.rules.change(v, q.Key, q.Now)
+// takeOff takes debts off, those of them that are still there, and returns what is stored then.
+func (e *Engine) takeOff(ctx context.Context, q Query, v View, debts map[string]Debt) (View, error) {
+	for range maxRefiles {
+		c := e.rules.begin(v, q.Key, q.Now)
 		c.Rotate = time.Time{} // ids age by what is asked
 		for _, id := range slices.Sorted(maps.Keys(debts)) {
 			if d, there := v.State.Debts[id]; there && d.String() == debts[id].String() {
@@ -148,10 +148,10 @@ const (
 func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	var all Finished
 	var failures []error
-	var not silent
+	var skip silent
 	var mu sync.Mutex
 	see := func(key Key) {
-		n, err := e.finishAll(ctx, key, &not)
+		n, err := e.settleAll(ctx, key, &skip)
 		mu.Lock()
 		defer mu.Unlock()
 		all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
@@ -199,8 +199,8 @@ func seeTo(ctx context.Context, keys []Key, see func(Key)) {
 	all.Wait()
 }
 
-// finishAll finishes all debts of a key.
-func (e *Engine) finishAll(ctx context.Context, key Key, not *silent) (Finished, error) {
+// settleAll finishes all debts of a key.
+func (e *Engine) settleAll(ctx context.Context, key Key, skip *silent) (Finished, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime+answerTime) // a second to load it
 	defer cancel()
 	q := Query{Key: key}
@@ -208,6 +208,6 @@ func (e *Engine) finishAll(ctx context.Context, key Key, not *silent) (Finished,
 	if err != nil || len(v.State.Debts) == 0 {
 		return Finished{}, err
 	}
-	_, n, err := e.finish(ctx, q, v, v.State.Debts, not)
+	_, n, err := e.settleDebts(ctx, q, v, v.State.Debts, skip)
 	return n, err
 }

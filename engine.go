@@ -28,7 +28,7 @@ func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 		return nil, invalid("an engine needs a store and a catalog")
 	}
 	if store, ok := store.(interface{ MostLimits() int }); ok {
-		if err := catalog.within(store.MostLimits()); err != nil {
+		if err := catalog.checkMostLimits(store.MostLimits()); err != nil {
 			return nil, err
 		}
 	}

@@ -21,7 +21,7 @@ func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows 
 	if !ok {
 		return 0, invalid("this store cannot forget a subject")
 	}
-	if err := e.finishOf(ctx, subject); err != nil {
+	if err := e.settleOf(ctx, subject); err != nil {
 		code := CodeUnavailable
 		if failure := (*Error)(nil); errors.As(err, &failure) {
 			code = failure.Code
@@ -35,13 +35,13 @@ func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows 
 	return store.Forget(ctx, subject, e.rules.catalog.Meters(), progress)
 }
 
-// finishOf finishes all debts of a subject, also those of meters that the catalog does not know.
-func (e *Engine) finishOf(ctx context.Context, subject string) error {
+// settleOf finishes all debts of a subject, also those of meters that the catalog does not know.
+func (e *Engine) settleOf(ctx context.Context, subject string) error {
 	for after := ""; ; {
 		keys, next, err := e.store.Owing(ctx, after, sweepPage)
 		for _, key := range keys {
 			if key.Subject == subject && err == nil {
-				_, err = e.finishAll(ctx, key, &silent{})
+				_, err = e.settleAll(ctx, key, &silent{})
 			}
 		}
 		if err != nil || next == "" {

@@ -43,9 +43,9 @@ func promised(label time.Time, h time.Duration) time.Duration {
 	return max(h, told[mark])
 }
 
-// turn returns the label with which a new generation begins at t, if it is time. Then the older one is forgotten:
+// rotation returns the label with which a new generation begins at t, if it is time. Then the older one is forgotten:
 // its ids are from before the younger one began, and its promise must be kept.
-func (s State) turn(t time.Time, h time.Duration) (label time.Time, due bool) {
+func (s State) rotation(t time.Time, h time.Duration) (label time.Time, due bool) {
 	label = epoch(t, h)
 	if s.Epoch.IsZero() {
 		return label, true

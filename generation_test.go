@@ -42,7 +42,7 @@ func TestIdsLiveAsLongAsWasPromisedWhenTheHorizonChanges(t *testing.T) {
 				if random.IntN(12) == 0 {
 					now = now.Add(time.Duration(random.Int64N(int64(3 * h))).Truncate(time.Second))
 				}
-				if label, due := s.turn(now, h); due {
+				if label, due := s.rotation(now, h); due {
 					if !label.After(s.Epoch) || label.After(now) {
 						t.Fatalf("a generation of %s follows on that of %s at %s", label, s.Epoch, now)
 					}
@@ -61,7 +61,7 @@ func TestIdsLiveAsLongAsWasPromisedWhenTheHorizonChanges(t *testing.T) {
 			}
 			// Two generations by the present horizon have begun: from here on another may follow.
 			for n := 0; n < 3; now = now.Add(h / 4) {
-				if label, due := s.turn(now, h); due {
+				if label, due := s.rotation(now, h); due {
 					s.EpochBefore, s.Epoch = s.Epoch, label
 					n++
 				}

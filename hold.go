@@ -5,62 +5,34 @@ import (
 	"time"
 )
 
-// hold decides a hold.
+// hold decides a hold of r.Cost.
 func (k rules) hold(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
-		if have, ok := v.Records[r.Operation]; ok {
-			if estimate, held := have.estimate(); !held || estimate != r.Cost {
-				return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
-			}
-			live := have.Kind == KindHold && !have.expired(v.Now)
-			expires := have.Expires
-			have.Kind, have.Cost = KindHold, r.Cost
-			again, err := k.replay(v, r, have, ReasonAdmitted)
-			if live {
-				return again.until(expires, err)
-			}
-			return again, err
+		have, ok := v.Records[r.Operation]
+		if !ok {
+			return k.reserve(v, r, lasts, nil)
 		}
-		return k.reserve(v, r, lasts, nil)
-	}
-}
-
-// reserve decides whether there is room for a hold; was is what is remembered of the id so far.
-func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (verdict, error) {
-	if len(v.State.Holds) >= MaxHolds {
-		if clear, ok, err := k.sweep(v, r, ""); ok || err != nil {
-			return clear, err
+		if estimate, held := have.estimate(); !held || estimate != r.Cost {
+			return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
 		}
-		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+		live := have.Kind == KindHold && !have.expired(v.Now)
+		have.Kind, have.Cost = KindHold, r.Cost
+		again, err := k.replay(v, r, have, ReasonAdmitted)
+		if err == nil && live {
+			again = again.until(have.Expires)
+		}
+		return again, err
 	}
-	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
-	is := Record{Kind: KindHold, Cost: r.Cost, Expires: until(v.Now, lasts)}
-	if was != nil {
-		is.Held = was.Cost // taken again: a store may still have what was remembered before
-	}
-	answer, err := k.charge(v, r, is, was, r.Cost)
-	if answer.change == nil {
-		return answer, err
-	}
-	return answer.until(is.Expires, err)
 }
 
-// until is the verdict with when its hold ends.
-func (v verdict) until(expires time.Time, err error) (verdict, error) {
-	if err == nil {
-		v.decision.Expires = expires
-	}
-	return v, err
-}
-
-// holdAgain is a hold that may follow on one of the same id that has ended.
+// holdAgain decides a hold that may follow one of the same id that has ended.
 func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 	first := k.hold(r, lasts)
 	return func(v View) (verdict, error) {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case ok && have.Kind == KindHold && have.expired(v.Now):
-			clear, _, err := k.sweep(v, r, r.Operation)
+			clear, _, err := k.clearExpired(v, r, r.Operation)
 			return clear, err
 		case ok && have.Kind == KindReleased && have.Cost == r.Cost:
 			return k.reserve(v, r, lasts, &have)
@@ -69,10 +41,30 @@ func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 	}
 }
 
+// reserve decides whether there is room for a hold. was is what is remembered of the id so far, or
+// nil.
+func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (verdict, error) {
+	if len(v.State.Holds) >= MaxHolds {
+		if clear, ok, err := k.clearExpired(v, r, ""); ok || err != nil {
+			return clear, err
+		}
+		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+	}
+	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
+	is := Record{Kind: KindHold, Cost: r.Cost, Expires: endAfter(v.Now, lasts)}
+	if was != nil {
+		is.Held = was.Cost // makes the record differ from an older one that a store may still have
+	}
+	answer, err := k.charge(v, r, is, was, r.Cost)
+	if err != nil || answer.change == nil {
+		return answer, err
+	}
+	return answer.until(is.Expires), nil
+}
+
 // settle decides the charge of the true cost of a held operation.
 func (k rules) settle(r Request) intent {
 	return func(v View) (verdict, error) {
-		var err error
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
@@ -80,7 +72,7 @@ func (k rules) settle(r Request) intent {
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
-			clear, _, err := k.sweep(v, r, r.Operation)
+			clear, _, err := k.clearExpired(v, r, r.Operation)
 			return clear, err
 		case have.Kind == KindReleased:
 			// The work succeeded after all: a plain deduction.
@@ -93,16 +85,17 @@ func (k rules) settle(r Request) intent {
 		if r.Cost > have.Cost {
 			return k.charge(v, r, settled, &have, r.Cost-have.Cost)
 		}
-		c := k.change(v, r.key(), r.Now)
+		c := k.begin(v, r.key(), r.Now)
 		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &settled}}
-		if c.Steps, c.Grants, err = back(v, &settled, have.Cost-r.Cost); err != nil {
+		var err error
+		if c.Steps, c.Grants, err = giveBack(v, &settled, have.Cost-r.Cost); err != nil {
 			return verdict{}, err
 		}
-		return k.final(v, r, c, ReasonAdmitted)
+		return k.allow(v, r, c, &settled, ReasonAdmitted)
 	}
 }
 
-// settleAlways settles, and charges an operation that holds nothing.
+// settleAlways settles an operation, and charges one that holds nothing.
 func (k rules) settleAlways(r Request) intent {
 	settle := k.settle(r)
 	return func(v View) (verdict, error) {
@@ -113,7 +106,7 @@ func (k rules) settleAlways(r Request) intent {
 	}
 }
 
-// release decides the end of a hold whose work was not done.
+// release decides that a hold ends, since its work was not done.
 func (k rules) release(r Request) intent {
 	return func(v View) (verdict, error) {
 		have, ok := v.Records[r.Operation]
@@ -128,27 +121,16 @@ func (k rules) release(r Request) intent {
 			return verdict{}, conflict("operation %q stands for %s: only a hold can be released", r.Operation, have.what())
 		}
 		ended := have.ended(false)
-		return k.free(v, r, have, &ended)
+		return k.endHold(v, r, have, &ended)
 	}
 }
 
-// free ends a hold: its units come back, and it leaves behind what is.
-func (k rules) free(v View, r Request, hold Record, is *Record) (verdict, error) {
-	c := k.change(v, r.key(), r.Now)
-	c.Records = []RecordStep{{ID: r.Operation, Was: &hold, Is: is}}
-	rest := hold
-	var err error
-	if c.Steps, c.Grants, err = back(v, &rest, hold.Cost); err != nil {
-		return verdict{}, err
-	}
-	r.Cost = hold.Cost
-	return k.final(v, r, c, ReasonReleased)
-}
-
-// errSettled says that another delivery of the request was charged while this one was refused.
+// errSettled says that another delivery of a request was charged while this one was refused.
 var errSettled = errors.New("another delivery was charged")
 
-// abandon ends the hold for a request that will not be charged, and forgets its id, so that it can be asked again. Where nothing is held, another delivery or the time has ended it.
+// abandon decides that a hold ends, since its request will not be charged. The id is forgotten, so
+// that the request can be made again. If nothing is held, another delivery has ended the hold, or
+// its time was over.
 func (k rules) abandon(r Request) intent {
 	return func(v View) (verdict, error) {
 		have, ok := v.Records[r.Operation]
@@ -156,22 +138,35 @@ func (k rules) abandon(r Request) intent {
 		case ok && have.Kind == KindSettled:
 			return verdict{}, errSettled
 		case ok && have.Kind == KindHold:
-			return k.free(v, r, have, nil)
+			return k.endHold(v, r, have, nil)
 		}
 		r := r
 		r.SkipClosed = false
-		plan, standings, err := k.look(v, r)
+		plan, standings, err := k.place(v, r)
 		if err != nil {
 			return verdict{}, err
 		}
-		return verdict{decision: decided(v, plan, standings, r.Cost, ReasonReleased, true)}, nil
+		return final(decided(v, plan, standings, r.Cost, ReasonReleased, true)), nil
 	}
+}
+
+// endHold ends a hold. Its units come back, and is is remembered of it from then on, or nothing.
+func (k rules) endHold(v View, r Request, hold Record, is *Record) (verdict, error) {
+	c := k.begin(v, r.key(), r.Now)
+	c.Records = []RecordStep{{ID: r.Operation, Was: &hold, Is: is}}
+	rest := hold
+	var err error
+	if c.Steps, c.Grants, err = giveBack(v, &rest, hold.Cost); err != nil {
+		return verdict{}, err
+	}
+	r.Cost = hold.Cost
+	return k.allow(v, r, c, is, ReasonReleased)
 }
 
 // extend decides that a hold lasts from now on.
 func (k rules) extend(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
-		expires := until(v.Now, lasts)
+		expires := endAfter(v.Now, lasts)
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
@@ -180,16 +175,22 @@ func (k rules) extend(r Request, lasts time.Duration) intent {
 			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s: hold anew under another id", r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind != KindHold:
 			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
-		case have.Expires.Equal(expires):
-			again, err := k.replay(v, r, have, ReasonExtended)
-			return again.until(have.Expires, err)
 		}
-		longer := have
-		longer.Expires = expires
-		c := k.change(v, r.key(), r.Now)
-		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &longer}}
-		r.Cost = have.Cost
-		answer, err := k.final(v, r, c, ReasonExtended)
-		return answer.until(expires, err)
+		var answer verdict
+		var err error
+		if have.Expires.Equal(expires) {
+			answer, err = k.replay(v, r, have, ReasonExtended)
+		} else {
+			longer := have
+			longer.Expires = expires
+			c := k.begin(v, r.key(), r.Now)
+			c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &longer}}
+			r.Cost = have.Cost
+			answer, err = k.allow(v, r, c, &longer, ReasonExtended)
+		}
+		if err != nil {
+			return verdict{}, err
+		}
+		return answer.until(expires), nil
 	}
 }

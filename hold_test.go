@@ -43,11 +43,11 @@ func TestHoldsLastAWholeSecondAtLeast(t *testing.T) {
 	for lasts, want := range map[time.Duration]time.Duration{
 		time.Second: time.Second, 1500 * time.Millisecond: 2 * time.Second, time.Second + 1: 2 * time.Second, time.Hour: time.Hour,
 	} {
-		if got := until(may, lasts).Sub(may); got != want {
+		if got := endAfter(may, lasts).Sub(may); got != want {
 			t.Errorf("%s from a whole second end after %s, want %s", lasts, got, want)
 		}
 	}
-	if got := until(may.Add(999*time.Millisecond), time.Second); !got.Equal(may.Add(2 * time.Second)) {
+	if got := endAfter(may.Add(999*time.Millisecond), time.Second); !got.Equal(may.Add(2 * time.Second)) {
 		t.Errorf("a second from 0.999 s ends at %s", got)
 	}
 }

@@ -20,21 +20,23 @@ func (k rules) refund(r RefundRequest) intent {
 		if charged.Kind != KindDeduct && charged.Kind != KindSettled {
 			return verdict{}, conflict("operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())
 		}
+		of := of
 		left := charged.Cost - charged.Refunded
-		if of.Cost = r.Units; of.Cost == 0 {
-			of.Cost = left
-		}
+		of.Cost = cmp.Or(r.Units, left)
 		if of.Cost > left {
 			return verdict{}, invalid("a refund of %d of operation %q: of its %d units %d were refunded before", of.Cost, r.Operation, charged.Cost, charged.Refunded)
 		}
 		less := charged
 		less.Refunded += of.Cost
-		c := k.change(v, of.key(), r.Now)
-		c.Records = []RecordStep{{ID: r.ID, Is: &Record{Kind: KindRefund, Cost: of.Cost, Of: r.Operation}}, {ID: r.Operation, Was: &charged, Is: &less}}
+		c := k.begin(v, of.key(), r.Now)
+		c.Records = []RecordStep{
+			{ID: r.ID, Is: &Record{Kind: KindRefund, Cost: of.Cost, Of: r.Operation}},
+			{ID: r.Operation, Was: &charged, Is: &less},
+		}
 		var err error
-		if c.Steps, c.Grants, err = back(v, &less, of.Cost); err != nil {
+		if c.Steps, c.Grants, err = giveBack(v, &less, of.Cost); err != nil {
 			return verdict{}, err
 		}
-		return k.final(v, of, c, ReasonRefunded)
+		return k.allow(v, of, c, nil, ReasonRefunded)
 	}
 }

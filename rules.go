@@ -1,26 +1,67 @@
 package headroom
 
-import "time"
+import (
+	"time"
+)
 
-// rules is what a decision depends on beside the state and the request.
+// rules decide requests. A decision depends on the catalog, on what is stored, on the request and
+// on the time, and on nothing else. It has no side effects.
 type rules struct {
 	catalog *Catalog
 }
 
-// intent is a request that can be decided. It has no side effect.
+// intent is a request that is ready to be decided. It can be decided many times, each time from
+// what is stored by then.
 type intent func(v View) (verdict, error)
 
-// verdict is the answer of a pure decision: the change to commit, or none if the decision is final.
+// verdict is what an intent comes to. There are three kinds:
+//
+//   - It is final: nothing is to be written, and decision is the answer.
+//   - It has a change and a promise: once the change is done, the promise is the answer.
+//   - It has a change and no promise: the change clears the way, and the intent is decided again
+//     after it.
 type verdict struct {
+	decision Decision
 	change   *Change
-	decision Decision // with a change, what holds once it is committed, but for the figures, which the commit's view gives
-	charges  bool     // the change charges or holds, in the windows of its steps
-	nameless *Record  // what the change charges, if it has no id by which that could be remembered
-	again    bool     // the change only clears the way: decide again after it
+	promise  promise
 }
 
-// look resolves the plan and places the counters.
-func (k rules) look(v View, r Request) (plan, []standing, error) {
+// promise is what a request is told once its change is done. The figures are not in it: they are
+// read from what is stored by then.
+type promise struct {
+	reason  Reason // empty: there is no promise
+	plan    string // the plan in force when the change was made
+	cost    int64
+	expires time.Time // when the operation's hold ends, if the change makes one or moves its end
+
+	// record tells which window the answer shows, and which thresholds were crossed. Nil: the
+	// answer shows the present window.
+	record       *Record
+	charges      bool // the change charges or holds units, in the windows of its steps
+	unremembered bool // the charge has no id: if the change is written twice, it charges twice
+}
+
+// final is the verdict that d is the answer.
+func final(d Decision) verdict { return verdict{decision: d} }
+
+// clearing is the verdict that c must be written before the intent can be decided.
+func clearing(c Change) verdict { return verdict{change: &c} }
+
+// clears reports whether the change of v only clears the way.
+func (v verdict) clears() bool { return v.change != nil && v.promise.reason == "" }
+
+// until returns v with the time at which the operation's hold ends.
+func (v verdict) until(expires time.Time) verdict {
+	if v.change == nil {
+		v.decision.Expires = expires
+	} else {
+		v.promise.expires = expires
+	}
+	return v
+}
+
+// place returns the plan in force, and how each counter of the meter stands under it.
+func (k rules) place(v View, r Request) (plan, []standing, error) {
 	p, err := k.catalog.resolve(v.State.Plan, r.Plan)
 	if err != nil && r.AnyPlan {
 		p, err = k.catalog.resolve("", "")
@@ -28,34 +69,30 @@ func (k rules) look(v View, r Request) (plan, []standing, error) {
 	if err != nil {
 		return p, nil, err
 	}
-	standings, err := k.standings(v, p, r)
-	return p, standings, err
-}
-
-// standings places each counter of a meter in time, under a plan.
-func (k rules) standings(v View, plan plan, r Request) ([]standing, error) {
 	var all []standing
 	for _, l := range k.catalog.counters[r.Meter] {
-		s, err := place(plan.limit(l), v, r.SkipClosed)
+		s, err := standingOf(p.limit(l), v, r.SkipClosed)
 		if err != nil {
-			return nil, err
+			return p, nil, err
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	return p, all, nil
 }
 
-// change begins a change of what v shows.
-func (k rules) change(v View, key Key, now time.Time) Change {
+// begin returns a change of what v shows that does nothing yet. Its guard says which plan and which
+// generation of ids were seen. If it is time for a new generation of ids, the change begins one.
+func (k rules) begin(v View, key Key, now time.Time) Change {
 	horizon := k.catalog.Horizon(key.Meter)
 	c := Change{Key: key, Now: now, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: v.State.Horizon(horizon)}
-	if label, due := v.State.turn(v.Now, horizon); due {
+	if label, due := v.State.rotation(v.Now, horizon); due {
 		c.Rotate = label
 	}
 	return c
 }
 
-// tooOld reports that the id of an operation may have been forgotten since it began.
+// tooOld returns an error if the id of an operation may have been forgotten since the operation
+// began. Then nobody can know whether it was charged.
 func (k rules) tooOld(v View, r Request) error {
 	horizon := k.catalog.Horizon(r.Meter)
 	if r.Began.IsZero() || v.Now.Sub(r.Began) <= horizon {
@@ -64,11 +101,12 @@ func (k rules) tooOld(v View, r Request) error {
 	return Errorf(CodeTooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), horizon)
 }
 
-// until is when something ends that lasts from now on: a whole second, and not before its time.
-func until(now time.Time, lasts time.Duration) time.Time {
+// endAfter returns the end of something that lasts from now on. It is a whole second, since that is
+// what stores keep, and never too early.
+func endAfter(now time.Time, lasts time.Duration) time.Time {
 	end := now.UTC().Add(lasts)
-	if whole := end.Truncate(time.Second); !whole.Equal(end) {
-		end = whole.Add(time.Second)
+	if second := end.Truncate(time.Second); !second.Equal(end) {
+		end = second.Add(time.Second)
 	}
 	return end
 }

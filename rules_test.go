@@ -49,11 +49,11 @@ func (k rules) decide(v View, r Request) (*Change, Decision, error) {
 	answer, err := k.deduct(r)(v)
 	d := answer.decision
 	if err == nil && answer.change != nil {
-		plan, standings, err := k.look(v, r)
+		plan, standings, err := k.place(v, r)
 		if err != nil {
 			return nil, d, err
 		}
-		d = decided(v, plan, standings, r.Cost, d.Reason, false)
+		d = decided(v, plan, standings, r.Cost, answer.promise.reason, false)
 	}
 	return answer.change, d, err
 }

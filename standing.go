@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far a stored window may start after the present, or a clock lag behind an earlier reading, before it counts as a fault rather than as the usual disagreement of clocks.
+// ClockTolerance is how far clocks may usually disagree. A stored window that starts later than this
+// after the present, or a clock that lags behind an earlier reading by more than this, is a fault.
 const ClockTolerance = 5 * time.Minute
 
 // errNeedHistory asks for a view with the whole history.
@@ -17,20 +18,21 @@ var errNeedHistory = errors.New("the decision needs the whole history")
 
 // standing is how one counter stands at the time of a view.
 type standing struct {
-	limit   Limit   // Units are those of the plan in force
-	stored  Counter // as the store has it
-	window  Window  // the window that a charge would go to
-	opens   bool    // that window begins with the charge
-	carried int64   // what the window may use beside its own units
-	count   int64   // units charged and held in that window
-	held    int64   // of these, units of live holds
-	dead    int64   // of these, units of expired holds that nobody has cleared away
-	fold    []Total // what of the history belongs into that window, because a wrong clock put it elsewhere
-	last    bool    // a charge takes all that the limit leaves, and the rest from grants
+	limit    Limit   // with the units of the plan in force
+	stored   Counter // as the store has it
+	window   Window  // the window that a charge would go to
+	opens    bool    // a charge would open that window
+	carried  int64   // what the window may use beside its own units
+	count    int64   // units charged and held in that window
+	held     int64   // of these, units of live holds
+	expired  int64   // of these, units of expired holds that nobody has cleared away
+	fold     []Total // closed windows whose units belong into that window, since a wrong clock opened them
+	exhausts bool    // a charge takes all that the limit leaves, and the rest from grants
 }
 
-// place finds the window in which a charge at the time of v would count. With skipClosed it looks no further back than the stored window: nothing is charged, or brought back, to an older one.
-func place(l Limit, v View, skipClosed bool) (standing, error) {
+// standingOf finds the window in which a charge at the time of v would count. With skipClosed it
+// looks no further back than the stored window: nothing is charged, or brought back, to an older one.
+func standingOf(l Limit, v View, skipClosed bool) (standing, error) {
 	stored, now := v.State.Counters[l.Name], v.Now
 	s := standing{limit: l, stored: stored, window: l.Period.At(now)}
 	switch {
@@ -40,51 +42,66 @@ func place(l Limit, v View, skipClosed bool) (standing, error) {
 		s.opens = true
 		s.carried = carry(l, stored, s.window, v.State.Holds)
 		if s.window.Start.Before(stored.Window.End) {
-			// The period was cut differently before, and the stored window held until now: the first one of the new kind begins where that ended.
+			// The period was cut differently before, and the stored window held until now. The
+			// first window of the new kind begins where it ended.
 			s.window.Start = stored.Window.End
 		}
 	case stored.Window.Start.After(now.Add(ClockTolerance)) && !skipClosed:
-		// A wrong clock opened a window of the future. What was charged there, and in windows closed since the present one, was charged now.
+		// A wrong clock opened a window of the future. What was charged there, and in windows
+		// closed since the present one, was charged now. Nothing is carried over: what the present
+		// window could is not known any more, and what the future one could is no second allowance.
 		if stored.Partial {
 			return s, errNeedHistory
 		}
-		// What the present window could carry over is not known any more, and what that of the future could is no second allowance.
-		s.count = stored.Count
-		for _, t := range stored.Past {
-			if !t.Start.Before(s.window.Start) && !t.Unknown {
-				if s.count > anyCount(t.Units) {
-					return s, invalid("the counts of windows that a wrong clock opened add up beyond int64")
-				}
-				s.count += t.Units
-				s.fold = append(s.fold, t)
-			}
+		if err := s.foldBack(); err != nil {
+			return s, err
 		}
 	default:
-		// The stored window holds now, or began a moment ago by another's clock, or the request's own is over: windows never go back.
+		// The stored window holds now, or began a moment ago by another's clock, or the request's
+		// own is over: windows never go back.
 		s.window, s.count, s.carried = stored.Window, stored.Count, stored.Carried
 	}
-	s.holds(v)
+	s.countHolds(v)
 	return s, nil
 }
 
-// holds finds what of the count is held.
-func (s *standing) holds(v View) {
+// foldBack adds up what was counted in the present window and in those after it.
+func (s *standing) foldBack() error {
+	s.count = s.stored.Count
+	for _, t := range s.stored.Past {
+		if t.Start.Before(s.window.Start) || t.Unknown {
+			continue
+		}
+		if s.count > anyCount(t.Units) {
+			return invalid("the counts of windows that a wrong clock opened add up beyond int64")
+		}
+		s.count += t.Units
+		s.fold = append(s.fold, t)
+	}
+	return nil
+}
+
+// countHolds finds what of the count is held.
+func (s *standing) countHolds(v View) {
 	if s.opens {
 		return
 	}
 	for _, h := range v.State.Holds {
 		if units := h.in(s.limit.Name, s.window.Start); h.expired(v.Now) {
-			s.dead += units
+			s.expired += units
 		} else {
 			s.held += units
 		}
 	}
 	// A writer that knows nothing of holds may have counted less than they say.
 	s.held = min(s.held, s.count)
-	s.dead = min(s.dead, s.count-s.held)
+	s.expired = min(s.expired, s.count-s.held)
 }
 
-// carry is what a window that opens may use of what the stored one, and those that nobody used since, left over. What a hold that was live at the stored window's end held counts as used, whatever became of it: so it does not matter when the first write of a window comes.
+// carry returns how many units a window that opens may use beside its own: what the stored window
+// left over, and the windows after it in which nobody did anything. What a hold held at the end of
+// the stored window counts as used, whatever became of the hold later. So it does not matter when
+// the first write of a window comes.
 func carry(l Limit, stored Counter, opening Window, holds map[string]Record) int64 {
 	most := min(l.CarryOver, multiple(l.Units, HistoryWindows))
 	if most == 0 {
@@ -103,7 +120,7 @@ func carry(l Limit, stored Counter, opening Window, holds map[string]Record) int
 	return carried
 }
 
-// multiple is units times n, or Unlimited where that is beyond int64.
+// multiple returns units times n, or Unlimited if that is beyond int64.
 func multiple(units, n int64) int64 {
 	if units > Unlimited/n {
 		return Unlimited
@@ -111,7 +128,7 @@ func multiple(units, n int64) int64 {
 	return units * n
 }
 
-// allowance is what the window may use in all.
+// allowance returns how many units the window may use in all.
 func (s standing) allowance() int64 {
 	if s.limit.Units > anyCount(s.carried) {
 		return Unlimited
@@ -119,47 +136,81 @@ func (s standing) allowance() int64 {
 	return s.limit.Units + s.carried
 }
 
-// most is what a window of the limit may use at best, if the one before leaves enough over.
+// most returns how many units a window of the limit may use at best: if the one before it leaves
+// enough over.
 func (s standing) most() int64 {
 	s.carried = max(s.carried, min(s.limit.CarryOver, multiple(s.limit.Units, HistoryWindows)))
 	return s.allowance()
 }
 
-// remaining is what the limit leaves; it is negative where more was charged than the limit in force.
-func (s standing) remaining() int64 { return s.allowance() - (s.count - s.dead) }
+// remaining returns how many units the limit leaves. It is negative if more was charged than the
+// limit in force allows.
+func (s standing) remaining() int64 { return s.allowance() - (s.count - s.expired) }
 
 // refuses reports whether the limit stands in the way of cost.
 func (s standing) refuses(cost int64) bool {
 	return s.limit.Mode == Hard && cost > 0 && cost > s.remaining()
 }
 
-// pick returns the strictest of the standings that can refuse: one that can never hold what was refused before any other, then the one that leaves least, then the one whose units come back last. With none there is no limit.
-// refused is what a refused request asked of the limits, beside what grants have left; 0 if it was not refused.
-func pick(standings []standing, refused int64) standing {
+// show returns the standing as a decision shows it. charged says that cost is already in the count.
+func (s standing) show(cost int64, charged bool) LimitState {
+	l := LimitState{
+		Name: s.limit.Name, Mode: s.limit.Mode, Window: s.window,
+		Used: s.count - s.held - s.expired, Held: s.held, Limit: s.allowance(), Remaining: max(0, s.remaining()),
+	}
+	if s.limit.Mode != Hard && cost > 0 {
+		l.Over = charged && s.remaining() < 0 || !charged && cost > s.remaining()
+	}
+	return l
+}
+
+// at returns the window of the limit that starts at start.
+func (s standing) at(start time.Time) Window {
+	if start.Equal(s.stored.Window.Start) && !s.stored.Window.IsZero() {
+		return s.stored.Window
+	}
+	w := s.limit.Period.At(start)
+	w.Start = start // if the period was cut differently before, the first window begins late
+	return w
+}
+
+// strictest returns the standing that a decision names, of those whose limits are hard. A limit that
+// can never hold what was refused comes first, then the one that leaves least, then the one whose
+// units come back last. If no limit is hard, it returns one without a limit.
+//
+// refused is what a refused request asked of the limits, beside what grants have left. It is 0 if the
+// request was not refused.
+func strictest(standings []standing, refused int64) standing {
 	hard := slices.DeleteFunc(slices.Clone(standings), func(s standing) bool { return s.limit.Mode != Hard })
 	if len(hard) == 0 {
 		return standing{limit: Limit{Units: Unlimited}}
 	}
-	return slices.MinFunc(hard, func(a, b standing) int {
-		can := func(s standing) int {
-			if refused > s.most() {
-				return 0
-			}
-			return 1
+	can := func(s standing) int {
+		if refused > s.most() {
+			return 0
 		}
-		return cmp.Or(cmp.Compare(can(a), can(b)), cmp.Compare(a.remaining(), b.remaining()), b.window.End.Compare(a.window.End), cmp.Compare(a.limit.Name, b.limit.Name))
+		return 1
+	}
+	return slices.MinFunc(hard, func(a, b standing) int {
+		return cmp.Or(
+			cmp.Compare(can(a), can(b)), cmp.Compare(a.remaining(), b.remaining()),
+			b.window.End.Compare(a.window.End), cmp.Compare(a.limit.Name, b.limit.Name),
+		)
 	})
 }
 
-// step is the change that adds own units to the counter. recorded says that the policy charges whether or not they fit.
-// It guards no more than the decision needs: the count may move, but not past the limit and not past a threshold.
+// step returns the change that adds own units to the counter, and the thresholds that this crosses.
+// recorded says that the units are charged though they do not fit.
+//
+// The guard says no more than the decision needs: the count may move meanwhile, but not past the
+// limit and not past a threshold.
 func (s standing) step(own int64, recorded bool) (Step, []Crossing) {
 	step := Step{Limit: s.limit.Name, From: s.stored.Window, To: s.window, Opens: s.opens, Carried: s.carried, Max: anyCount(own), Add: own, Fold: s.fold}
 	if s.limit.Mode == Hard && own > 0 {
 		if !recorded {
 			step.Max = s.allowance() - own
 		} else if s.refuses(own) {
-			step.Min = max(0, s.allowance()-own+1) // recorded only if it really did not fit
+			step.Min = max(0, s.allowance()-own+1) // recorded only if the units really do not fit
 		}
 	}
 	var crossed []Crossing
@@ -176,9 +227,10 @@ func (s standing) step(own int64, recorded bool) (Step, []Crossing) {
 			crossed = append(crossed, Crossing{Limit: s.limit.Name, Percent: percent, Start: s.window.Start})
 		}
 	}
-	if s.last {
-		// The grants give the rest only if the limit leaves no more. That is the exact count where it leaves something.
-		step.Min = max(step.Min, s.allowance()-own+s.dead)
+	if s.exhausts {
+		// Grants give the rest only if the limit leaves no more. So the count must be exact, unless
+		// the limit leaves nothing.
+		step.Min = max(step.Min, s.allowance()-own+s.expired)
 	}
 	switch {
 	case s.opens && s.limit.CarryOver == 0:
@@ -192,18 +244,22 @@ func (s standing) step(own int64, recorded bool) (Step, []Crossing) {
 	return step, crossed
 }
 
-// obstructed reports whether what expired holds still count stands in the way of writing that own units are added, though it counts no more: the room that they take is needed, or whether a threshold is crossed depends on them.
+// obstructed reports whether expired holds stand in the way of adding own units. They no longer
+// count, but the stored count still includes them: the room that they take is needed, or whether a
+// threshold is crossed depends on them.
 func (s standing) obstructed(own int64) bool {
-	if s.dead == 0 || own == 0 {
+	if s.expired == 0 || own == 0 {
 		return false
 	}
-	return s.limit.Mode == Hard && own > s.allowance()-s.count || s.count > anyCount(own) || slices.ContainsFunc(s.limit.Thresholds, func(percent int) bool {
+	depends := func(percent int) bool {
 		t, ok := threshold(s.allowance(), percent)
-		return ok && s.count-s.dead < t && t-own <= s.count
-	})
+		return ok && s.count-s.expired < t && t-own <= s.count
+	}
+	return s.limit.Mode == Hard && own > s.allowance()-s.count || s.count > anyCount(own) || slices.ContainsFunc(s.limit.Thresholds, depends)
 }
 
-// threshold is the least count that reaches percent of an allowance, at least 1. There is none if no count can.
+// threshold returns the least count that reaches percent of an allowance, at least 1. It reports
+// false if no count does.
 func threshold(allowance int64, percent int) (int64, bool) {
 	hi, lo := bits.Mul64(uint64(allowance), uint64(percent))
 	lo, up := bits.Add64(lo, 99, 0)
@@ -212,26 +268,4 @@ func threshold(allowance int64, percent int) (int64, bool) {
 	}
 	count, _ := bits.Div64(hi, lo, 100)
 	return max(1, int64(count)), count <= math.MaxInt64
-}
-
-// state shows the standing. charged says that cost is in the count already.
-func (s standing) state(cost int64, charged bool) LimitState {
-	l := LimitState{
-		Name: s.limit.Name, Mode: s.limit.Mode, Window: s.window,
-		Used: s.count - s.held - s.dead, Held: s.held, Limit: s.allowance(), Remaining: max(0, s.remaining()),
-	}
-	if s.limit.Mode != Hard && cost > 0 {
-		l.Over = charged && s.remaining() < 0 || !charged && cost > s.remaining()
-	}
-	return l
-}
-
-// at is the window of the limit that starts at start.
-func (s standing) at(start time.Time) Window {
-	if start.Equal(s.stored.Window.Start) && !s.stored.Window.IsZero() {
-		return s.stored.Window
-	}
-	w := s.limit.Period.At(start)
-	w.Start = start // where the period was cut differently before, the first window begins late
-	return w
 }

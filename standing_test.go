@@ -34,7 +34,7 @@ func TestPlaceOfChangedKinds(t *testing.T) {
 		if !c.stored.IsZero() {
 			v.State.Counters["l"] = Counter{Window: c.stored, Count: 40}
 		}
-		s, err := place(l, v, false)
+		s, err := standingOf(l, v, false)
 		count := int64(40)
 		if c.opens {
 			count = 0
@@ -75,7 +75,7 @@ func TestCarryDoesNotDependOnWhoLooks(t *testing.T) {
 		}
 		for _, into := range []time.Duration{0, time.Hour, 7*24*time.Hour - 1} {
 			v.Now = this.Start.Add(time.Duration(c.weeks)*7*24*time.Hour + into)
-			if s, err := place(l, v, false); err != nil || s.carried != c.want || !s.opens {
+			if s, err := standingOf(l, v, false); err != nil || s.carried != c.want || !s.opens {
 				t.Errorf("%s: %d carried over at %s, %v: want %d", name, s.carried, v.Now, err, c.want)
 			}
 		}
@@ -83,7 +83,7 @@ func TestCarryDoesNotDependOnWhoLooks(t *testing.T) {
 	for units, want := range map[int64]int64{0: 0, 1: 52, math.MaxInt64: math.MaxInt64} {
 		v := View{Now: this.End.AddDate(2, 0, 0), State: State{Counters: map[string]Counter{"week": {Window: this}}}}
 		l.Units, l.CarryOver = units, math.MaxInt64
-		if s, err := place(l, v, false); err != nil || s.carried != want || s.allowance() < 0 || s.most() < 0 {
+		if s, err := standingOf(l, v, false); err != nil || s.carried != want || s.allowance() < 0 || s.most() < 0 {
 			t.Errorf("of %d units a week %d are carried over, %v: want %d", units, s.carried, err, want)
 		}
 	}
@@ -228,7 +228,7 @@ func TestTheStrictestLimitIsNamed(t *testing.T) {
 			t.Errorf("%s: %+v, %v: want %s by %s", name, d, err, c.reason, c.limit)
 		}
 	}
-	if s := pick([]standing{{limit: Limit{Name: "early", Units: 10}, window: thisWeek}, {limit: Limit{Name: "late", Units: 10}, window: weekAt(1)}}, 1); s.limit.Name != "late" {
+	if s := strictest([]standing{{limit: Limit{Name: "early", Units: 10}, window: thisWeek}, {limit: Limit{Name: "late", Units: 10}, window: weekAt(1)}}, 1); s.limit.Name != "late" {
 		t.Errorf("of two that leave the same %s is named, want the one whose units come back last", s.limit.Name)
 	}
 }
@@ -243,11 +243,11 @@ func TestNothingIsNegative(t *testing.T) {
 		Counters: map[string]Counter{"week": {Window: w, Count: 30}},
 		Holds:    map[string]Record{"dead": hold(50, may), "live": hold(20, may.Add(1))},
 	}}
-	s, err := place(Limit{Meter: "slots", Name: "week", Units: 100}, v, false)
-	if shown := s.state(0, true); err != nil || shown.Used != 0 || shown.Held != 20 || shown.Remaining != 80 {
+	s, err := standingOf(Limit{Meter: "slots", Name: "week", Units: 100}, v, false)
+	if shown := s.show(0, true); err != nil || shown.Used != 0 || shown.Held != 20 || shown.Remaining != 80 {
 		t.Errorf("%+v, %v: want 0 used, 20 held, 80 left", shown, err)
 	}
-	steps, err := returned(v.State.Counters, []ChargedWindow{{"week", w.Start, 50}, {"week", w.Start.AddDate(0, 0, -7), 10}, {"other", w.Start, 5}})
+	steps, err := backToWindows(v.State.Counters, []ChargedWindow{{"week", w.Start, 50}, {"week", w.Start.AddDate(0, 0, -7), 10}, {"other", w.Start, 5}})
 	if err != nil || len(steps) != 1 || steps[0].Add != -30 || steps[0].Min != 30 || steps[0].Max != 30 || len(steps[0].Past) != 0 {
 		t.Errorf("50 leave a count of 30: %+v, %v", steps, err)
 	}

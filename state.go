@@ -43,8 +43,8 @@ type Counter struct {
 	Partial bool
 }
 
-// turnedBack reports whether a writer that keeps no history went back to the window: what counted in windows after it is in no count.
-func (c Counter) turnedBack() bool {
+// rewound reports whether a writer that keeps no history went back to the window: what counted in windows after it is in no count.
+func (c Counter) rewound() bool {
 	return slices.ContainsFunc(c.Past, func(t Total) bool { return t.Unknown && t.Start.Equal(c.Window.Start) })
 }
 

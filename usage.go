@@ -48,7 +48,7 @@ func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 		return Usage{}, err
 	}
 	if len(v.State.Debts) > 0 {
-		after, _, _ := e.finish(ctx, q, v, v.State.Debts, &silent{})
+		after, _, _ := e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
 		v.State.Debts = after.State.Debts // the rest is the subject's as it was seen
 	}
 	return e.rules.usage(v, of)
@@ -56,7 +56,7 @@ func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 
 // usage shows v as a charge at its time would find it.
 func (k rules) usage(v View, r Request) (Usage, error) {
-	plan, standings, err := k.look(v, r)
+	plan, standings, err := k.place(v, r)
 	if err != nil {
 		return Usage{}, err
 	}
@@ -71,7 +71,7 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	}
 	for _, s := range standings {
 		step := Step{From: s.stored.Window, To: s.window, Opens: s.opens, Fold: s.fold}
-		l := LimitUsage{LimitState: s.state(0, true)}
+		l := LimitUsage{LimitState: s.show(0, true)}
 		for _, t := range step.apply(s.stored).Past {
 			if t.Start.Equal(s.window.Start) {
 				continue // known to be incomplete already

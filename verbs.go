@@ -17,9 +17,9 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	q.Weak = true
 	v, err := e.store.Load(ctx, q)
 	if err == nil {
-		var d Decision
-		if d, err = e.preflight(ctx, v, q, r); err == nil {
-			return d, nil
+		var answer verdict
+		if answer, _, err = e.decide(ctx, v, q, e.rules.preflight(r)); err == nil {
+			return answer.decision, nil
 		}
 	}
 	var failure *Error
@@ -27,15 +27,6 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Allowed: true, Reason: ReasonUnchecked, Cost: r.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited}, nil
 	}
 	return Decision{}, err
-}
-
-func (e *Engine) preflight(ctx context.Context, v View, q Query, r Request) (Decision, error) {
-	answer, v, err := e.decide(ctx, v, q, func(v View) (verdict, error) { return e.rules.ask(v, r) })
-	if err != nil || answer.change == nil {
-		return answer.decision, err
-	}
-	plan, standings, err := e.rules.look(v, r)
-	return decided(v, plan, standings, r.Cost, cmp.Or(answer.decision.Reason, ReasonAdmitted), false), err
 }
 
 // Deduct charges r once, if the units are there. Call it after the work has succeeded, and call it again with the same Operation whenever the outcome is not known: a repeat is answered with the first decision.
@@ -144,6 +135,6 @@ func (e *Engine) SetPlan(ctx context.Context, subject, plan string) error {
 // run decides and commits, until the decision is final, and finishes the debts that it sees. It begins with guess, which nobody has seen in the store, or, if that is nil, with a look.
 func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (Decision, error) {
 	d, v, err := e.attempt(ctx, start{guess: guess}, q, decide)
-	e.finishSeen(ctx, q, v)
+	e.settleSeen(ctx, q, v)
 	return d, err
 }

@@ -46,10 +46,10 @@ func (p Period) hour(t time.Time) Window {
 	shown := t.Add(offset).Truncate(time.Hour)
 	w := Window{Key: shown.Format("2006-01-02T15") + offsetText(offset), Start: shown.Add(-offset), End: shown.Add(time.Hour - offset)}
 	if p.zone.offset(w.Start) != offset {
-		w.Start = p.zone.turn(w.Start, t)
+		w.Start = p.zone.changeBetween(w.Start, t)
 	}
 	if last := w.End.Add(-time.Second); p.zone.offset(last) != offset {
-		w.End = p.zone.turn(t, last)
+		w.End = p.zone.changeBetween(t, last)
 	}
 	return w
 }

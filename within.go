@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// withinHold is how long the organisation's units stay reserved while the user is asked. If the caller dies in between, they come back after it.
+// withinHold is how long the organisation's units stay reserved while the user is charged. If the
+// caller dies in between, they come back after it.
 const withinHold = 5 * time.Minute
 
 // apartTime bounds what is done after a failure in a context of its own, which the caller's
@@ -16,21 +17,39 @@ const apartTime = 5 * time.Second
 
 // Joint is the decision on a request that two subjects pay for.
 type Joint struct {
-	Allowed            bool     // by both
-	Operation          string   // the id of the charge at the organisation, as OperationWithin gives it. Of what a release that knew none charged, the request's own. Empty unless Allowed
-	Organisation, User Decision // User is empty if the organisation refuses. If the user refuses, Organisation says that what it held came back
+	Allowed bool // by both
+	// Operation is the id of the charge at the organisation, as OperationWithin gives it. It is the
+	// request's own id if an older release charged the organisation, which knew no other. It is
+	// empty unless Allowed.
+	Operation string
+	// User is empty if the organisation refuses. If the user refuses, Organisation says that what
+	// the organisation held came back.
+	Organisation, User Decision
 }
 
-// DeductWithin charges r to its subject and to an organisation, both or neither, without a transaction: it holds r.Cost at the organisation, deducts it at the subject, and settles it at the organisation.
-// The organisation's id of it is OperationWithin, so that two users of one organisation may use one id.
-// r.Plan and r.Over are the subject's. A request that either refuses may be asked again under the same id. The same id under another organisation, or as a plain deduction, is a conflict.
+// DeductWithin charges r to its subject, the user, and to an organisation: to both or to neither. It
+// needs no transaction. It holds r.Cost at the organisation, deducts it at the user, and settles the
+// hold. r.Plan and r.Over are the user's.
 //
-// Where the subject's step fails, the organisation's hold is given back at once, even if ctx is done. Where its outcome is unknown it is repeated once, and the answer tells.
-// After an error, repeat the same operation: each step happens once. Nobody has to: the subject's charge leaves a debt to the organisation, written in one step with it, and the next look at the subject by any verb but Preflight,
-// or FinishDebts, settles it. Organisation.Replay can then be true where User.Replay is not. Between the second and the third step a reader sees the subject charged and the organisation's units held.
-// Neither goes over its limit; only if the hold ends between those two steps, and the organisation's units went to others before the debt is settled, is the organisation charged past its limit, and that is marked as recorded.
+// The organisation knows the charge by another id, OperationWithin, so that two users may use one
+// id. A request that either refuses may be made again under the same id. The same id under another
+// organisation, or as a plain deduction, is a conflict.
 //
-// It fails with ErrUnavailable, and charges nothing, where MaxDebts earlier debts of the subject cannot be settled now.
+// If the user's step fails, the organisation's hold is given back at once, even if ctx is done. If
+// its outcome is unknown, it is repeated once, and the answer tells what to do.
+//
+// After an error, repeat the same operation: each step happens once. But nobody has to. The user's
+// charge leaves a debt to the organisation, written in the same step. FinishDebts settles it, and so
+// does the next look at the user by any verb but Preflight. Organisation.Replay can then be true
+// while User.Replay is not. Between the second and the third step a reader sees the user charged and
+// the organisation's units held.
+//
+// Neither goes over its limit, with one exception. If the hold ends between those two steps, and the
+// organisation's units go to others before the debt is settled, the organisation is charged past its
+// limit. That is marked as recorded.
+//
+// It is an ErrUnavailable, and nothing is charged, if the user has MaxDebts earlier debts that
+// cannot be settled now.
 func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
 	at := r
 	at.Subject, at.Plan = organisation, ""
@@ -46,137 +65,146 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if err := e.checkPlan(ctx, r); err != nil {
 		return Joint{}, err
 	}
-	j, err := e.deductWithin(ctx, at, r)
+	answer, err := e.deductWithin(ctx, at, r)
 	if errors.Is(err, errSettled) {
-		j, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
+		answer, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
 	}
 	if errors.Is(err, errSettled) {
 		return Joint{}, conflict("operation %q was charged to organisation %q without its user, who refuses it: an id stands for one piece of work", r.Operation, organisation)
 	}
-	return j, err
+	return answer, err
 }
 
-// checkPlan reports a plan that is not in the catalog before anything is held for it, where it is the
-// one that counts: where the subject has none stored.
+// checkPlan returns an error if the request's plan is not in the catalog and no stored plan takes its
+// place. It comes before anything is held.
 func (e *Engine) checkPlan(ctx context.Context, r Request) error {
-	if _, err := e.rules.catalog.resolve("", r.Plan); err == nil || r.AnyPlan {
+	_, unknown := e.rules.catalog.resolve("", r.Plan)
+	if unknown == nil || r.AnyPlan {
 		return nil
 	}
 	v, err := e.store.Load(ctx, query(r))
 	if err != nil || v.State.Plan != "" {
-		return err // the charge finds out whether the stored one is known
+		return err // the charge finds out whether the stored plan is known
 	}
-	_, err = e.rules.catalog.resolve("", r.Plan)
-	e.finishSeen(ctx, query(r), v)
+	e.settleSeen(ctx, query(r), v)
+	return unknown
+}
+
+// payment is one try to charge a request to a user and to an organisation.
+type payment struct {
+	engine *Engine
+	at, r  Request // what the organisation is asked, and what the user is
+
+	held   View // what is stored of the organisation, after the hold
+	user   View // what is stored of the user, after the charge
+	answer Joint
+}
+
+// deductWithin charges r to the user and at to the organisation.
+func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
+	p := payment{engine: e, at: at, r: r}
+	if err := p.hold(ctx); err != nil {
+		return Joint{}, err
+	}
+	if !p.answer.Organisation.Allowed {
+		if charged, err := p.alreadyCharged(ctx); !charged || err != nil {
+			return p.answer.unless(err)
+		}
+	}
+	if err := p.charge(ctx); err != nil {
+		// If nothing was charged, there is nothing to hold units for. But if another delivery made
+		// the hold, it is for that one to end, unless no repeat will charge the user under this id.
+		if answers(err) || !errors.Is(err, ErrOutcomeUnknown) && !p.answer.Organisation.Replay {
+			_, _ = p.abandon(ctx)
+		}
+		e.settleSeen(ctx, query(r), p.user)
+		return Joint{}, err
+	}
+	if !p.answer.User.Allowed {
+		var err error
+		p.answer.Organisation, err = p.abandon(ctx)
+		e.settleSeen(ctx, query(r), p.user)
+		return p.answer.unless(err)
+	}
+	if err := p.moveHold(ctx); err != nil {
+		return Joint{}, err
+	}
+	return p.answer.unless(p.settle(ctx))
+}
+
+// unless returns j, or err if there is one.
+func (j Joint) unless(err error) (Joint, error) {
+	if err != nil {
+		return Joint{}, err
+	}
+	return j, nil
+}
+
+// hold holds the units at the organisation.
+func (p *payment) hold(ctx context.Context) error {
+	e := p.engine
+	p.at.Operation = OperationWithin(p.r.Subject, p.r.Operation)
+	seen, err := e.store.Load(ctx, query(p.at))
+	if err == nil && seen.Older {
+		// Most likely the user is stored for such programs too.
+		p.at.Operation = p.r.Operation
+		seen, err = e.store.Load(ctx, query(p.at))
+	}
+	if err != nil {
+		return err
+	}
+	p.answer.Organisation, p.held, err = e.attempt(ctx, start{seen: &seen}, query(p.at), e.rules.holdAgain(p.at, withinHold))
+	e.settleSeen(ctx, query(p.at), p.held)
+	if errors.Is(err, ErrOutcomeUnknown) {
+		// Units may be held, and nobody will charge for them now, unless an earlier delivery has.
+		apart, cancel := apartFrom(ctx)
+		defer cancel()
+		v, failed := e.store.Load(apart, query(p.r))
+		if _, charged := v.Records[p.r.Operation]; failed == nil && !charged {
+			_, _, _ = e.attempt(apart, start{}, query(p.at), e.rules.abandon(p.at))
+		}
+	}
 	return err
 }
 
-// deductWithin charges r, and at to the organisation.
-func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
-	var j Joint
-	at, held, err := e.holdWithin(ctx, at, r, &j)
+// alreadyCharged reports whether the user was charged before, though the organisation refuses. That
+// is so if a repeat comes after the hold has expired.
+func (p *payment) alreadyCharged(ctx context.Context) (bool, error) {
+	v, err := p.engine.store.Load(ctx, query(p.r))
 	if err != nil {
-		return Joint{}, err
+		return false, err
 	}
-	if !j.Organisation.Allowed {
-		// A repeat may come after the user was charged and the hold expired.
-		v, err := e.store.Load(ctx, query(r))
-		if err != nil {
-			return Joint{}, err
-		}
-		if have, ok := v.Records[r.Operation]; !ok || have.Kind != KindDeduct {
-			e.finishSeen(ctx, query(r), v)
-			return j, nil
-		}
+	have, ok := v.Records[p.r.Operation]
+	if ok && have.Kind == KindDeduct {
+		return true, nil
 	}
-	user, err := e.chargeWithin(ctx, at, r, held, &j)
-	if err != nil {
-		// Where nothing was charged, nothing is left to be held for. A hold that another delivery made is for that one to end, unless no repeat will charge the user under this id.
-		if answers(err) || !errors.Is(err, ErrOutcomeUnknown) && !j.Organisation.Replay {
-			_, _ = e.abandonApart(ctx, at, held)
-		}
-		e.finishSeen(ctx, query(r), user)
-		return Joint{}, err
-	}
-	if !j.User.Allowed {
-		j.Organisation, err = e.abandonApart(ctx, at, held)
-		e.finishSeen(ctx, query(r), user)
-		if err != nil {
-			return Joint{}, err
-		}
-		return j, nil
-	}
-	if id := paidUnder(r, user); id != at.Operation {
-		// The hold was made on a wrong guess of how the user's charge is stored.
-		if _, err := e.abandonApart(ctx, at, held); err != nil && !errors.Is(err, errSettled) {
-			return Joint{}, err
-		}
-		at.Operation = id
-		if held, err = e.store.Load(ctx, query(at)); err != nil {
-			return Joint{}, err
-		}
-	}
-	return e.settleWithin(ctx, at, r, held, user, j)
+	p.engine.settleSeen(ctx, query(p.r), v)
+	return false, nil
 }
 
-// paidUnder is the organisation's id of r, which user shows charged. What is stored of the user says
-// it, once and for all: one that names no organisation was charged by, or for, programs that settle it
-// under the plain id.
-func paidUnder(r Request, user View) string {
-	if user.Records[r.Operation].Within == "" {
-		return r.Operation
-	}
-	return OperationWithin(r.Subject, r.Operation)
-}
-
-// holdWithin holds at the organisation. It returns at with the id under which it did, and what is stored of the organisation then.
-func (e *Engine) holdWithin(ctx context.Context, at, r Request, j *Joint) (_ Request, held View, err error) {
-	at.Operation = OperationWithin(r.Subject, r.Operation)
-	seen, err := e.store.Load(ctx, query(at))
-	if err == nil && seen.Older {
-		// Most likely the user is stored for such programs too.
-		at.Operation = r.Operation
-		seen, err = e.store.Load(ctx, query(at))
-	}
-	if err != nil {
-		return at, seen, err
-	}
-	j.Organisation, held, err = e.attempt(ctx, start{seen: &seen}, query(at), e.rules.holdAgain(at, withinHold))
-	e.finishSeen(ctx, query(at), held)
-	if errors.Is(err, ErrOutcomeUnknown) {
-		// It may hold, and nobody will charge for it now, unless an earlier delivery has.
-		apart, cancel := apartFrom(ctx)
-		defer cancel()
-		v, failed := e.store.Load(apart, query(r))
-		if _, charged := v.Records[r.Operation]; failed == nil && !charged {
-			_, _, _ = e.attempt(apart, start{}, query(at), e.rules.abandon(at))
-		}
-	}
-	return at, held, err
-}
-
-// chargeWithin charges the user, and returns what is stored of it then. held is what is stored of the organisation, and by its time the debt is dated: the store's own.
-// An error other than ErrOutcomeUnknown says that this call charged nothing.
-func (e *Engine) chargeWithin(ctx context.Context, at, r Request, held View, j *Joint) (user View, err error) {
-	owed := Debt{To: at.Subject, Cost: r.Cost, Since: held.Now.UTC().Truncate(time.Second), Given: !r.Now.IsZero()}
-	if j.User, user, err = e.chargeUser(ctx, r, owed); !errors.Is(err, ErrOutcomeUnknown) {
-		return user, err
+// charge charges the user. The debt is dated by the store's own time, which the hold has shown. An
+// error other than ErrOutcomeUnknown says that this call charged nothing.
+func (p *payment) charge(ctx context.Context) (err error) {
+	owed := Debt{To: p.at.Subject, Cost: p.r.Cost, Since: p.held.Now.UTC().Truncate(time.Second), Given: !p.r.Now.IsZero()}
+	if p.answer.User, p.user, err = p.engine.chargeUser(ctx, p.r, owed); !errors.Is(err, ErrOutcomeUnknown) {
+		return err
 	}
 	apart, cancel := apartFrom(ctx)
 	defer cancel()
-	d, v, again := e.chargeUser(apart, r, owed)
+	d, v, again := p.engine.chargeUser(apart, p.r, owed)
 	if again != nil && !answers(again) {
-		return user, err // still unknown
+		return err // still unknown
 	}
-	j.User = d
-	return v, again
+	p.answer.User, p.user = d, v
+	return again
 }
 
-// chargeUser charges the user. A charge that names no organisation is a repeat too where the one that
-// is owed is the witness that both paid: the release before named none.
+// chargeUser charges the user. A stored charge that names no organisation is a repeat too, if the
+// organisation that is owed knows of it: an older release named none.
 func (e *Engine) chargeUser(ctx context.Context, r Request, owed Debt) (Decision, View, error) {
 	d, v, err := e.makingRoom(ctx, r, e.rules.deductWithin(r, owed, false))
-	if have := v.Records[r.Operation]; !errors.Is(err, ErrConflict) || have.Kind != KindDeduct || have.Within != "" || have.Cost != r.Cost {
+	have := v.Records[r.Operation]
+	if !errors.Is(err, ErrConflict) || have.Kind != KindDeduct || have.Within != "" || have.Cost != r.Cost {
 		return d, v, err
 	}
 	plain := r
@@ -191,22 +219,23 @@ func (e *Engine) chargeUser(ctx context.Context, r Request, owed Debt) (Decision
 	return e.attempt(ctx, start{seen: &v}, query(r), e.rules.deductWithin(r, owed, true))
 }
 
-// witness reports whether the record, which an organisation has under the plain id of an operation, is
-// of what the release before held there: settled, or left when the caller died.
+// witness reports whether the record, which an organisation has under the plain id of an operation,
+// is what an older release held there: settled, or left behind when the caller died.
 func (r Record) witness(cost int64) bool {
 	estimate, held := r.estimate()
 	givenBack := r.Kind == KindReleased && r.Expires.IsZero()
 	return held && !givenBack && estimate == cost
 }
 
-// makingRoom charges the user. Where there is no room for one more debt, it finishes those that are there, for whoever made them.
+// makingRoom charges the user. If there is no room for one more debt, it settles those that are
+// there, whoever left them.
 func (e *Engine) makingRoom(ctx context.Context, r Request, charge intent) (Decision, View, error) {
 	d, v, err := e.attempt(ctx, start{guess: e.guess(r)}, query(r), charge)
 	for range maxTries {
 		if !errors.Is(err, errOwing) || errors.Is(err, ErrOutcomeUnknown) {
 			break
 		}
-		if _, n, _ := e.finish(ctx, query(r), v, v.State.Debts, &silent{}); n.Settled+n.TooOld == 0 {
+		if _, n, _ := e.settleDebts(ctx, query(r), v, v.State.Debts, &silent{}); n.Settled+n.TooOld == 0 {
 			break
 		}
 		d, v, err = e.attempt(ctx, start{}, query(r), charge)
@@ -214,40 +243,69 @@ func (e *Engine) makingRoom(ctx context.Context, r Request, charge intent) (Deci
 	return d, v, err
 }
 
-// settleWithin charges the organisation, whatever the time and its limit say by now: the user is charged. Then it takes the debt off.
-func (e *Engine) settleWithin(ctx context.Context, at, r Request, held, user View, j Joint) (Joint, error) {
-	at.Over, at.SkipClosed = OverRecord, false
+// moveHold gives the hold back if it was made under the wrong id. The id was a guess of how the
+// user's charge is stored, and now that is known.
+func (p *payment) moveHold(ctx context.Context) error {
+	id := paidUnder(p.r, p.user)
+	if id == p.at.Operation {
+		return nil
+	}
+	if _, err := p.abandon(ctx); err != nil && !errors.Is(err, errSettled) {
+		return err
+	}
+	p.at.Operation = id
 	var err error
-	if j.Organisation, _, err = e.attempt(ctx, start{seen: &held}, query(at), e.rules.settleAlways(at)); err != nil {
-		return Joint{}, err
-	}
-	j.Allowed, j.Operation = true, at.Operation
-	// If the debt stays it is paid, and the next look finds that.
-	after := user
-	if own, owed := user.State.Debts[r.Operation]; owed {
-		after, _ = e.clear(ctx, query(r), user, map[string]Debt{r.Operation: own})
-	}
-	// What others owed at the charge, and owe still, their callers have left behind. What came since is under way.
-	left := maps.Clone(after.State.Debts)
-	maps.DeleteFunc(left, func(id string, d Debt) bool {
-		before, there := user.State.Debts[id]
-		return id == r.Operation || !there || before.String() != d.String()
-	})
-	if len(left) > 0 {
-		e.finish(ctx, query(r), after, left, &silent{})
-	}
-	return j, nil
+	p.held, err = p.engine.store.Load(ctx, query(p.at))
+	return err
 }
 
-// abandonApart gives back what the organisation holds, in a context of its own. If that fails, the hold expires.
-func (e *Engine) abandonApart(ctx context.Context, at Request, held View) (Decision, error) {
+// paidUnder returns the id under which the organisation pays for r, whose charge user shows. A charge
+// that names no organisation was made by, or for, programs that settle it under the plain id.
+func paidUnder(r Request, user View) string {
+	if user.Records[r.Operation].Within == "" {
+		return r.Operation
+	}
+	return OperationWithin(r.Subject, r.Operation)
+}
+
+// settle charges the organisation, whatever the time and its limit say by now: the user is charged.
+// Then it takes the debt off.
+func (p *payment) settle(ctx context.Context) (err error) {
+	e := p.engine
+	p.at.Over, p.at.SkipClosed = OverRecord, false
+	if p.answer.Organisation, _, err = e.attempt(ctx, start{seen: &p.held}, query(p.at), e.rules.settleAlways(p.at)); err != nil {
+		return err
+	}
+	p.answer.Allowed, p.answer.Operation = true, p.at.Operation
+	// If the debt stays it is paid all the same, and the next look finds that.
+	after := p.user
+	if own, owed := p.user.State.Debts[p.r.Operation]; owed {
+		after, _ = e.takeOff(ctx, query(p.r), p.user, map[string]Debt{p.r.Operation: own})
+	}
+	// Debts that were there at the charge, and are there still, were left behind. Newer ones are
+	// under way.
+	left := maps.Clone(after.State.Debts)
+	maps.DeleteFunc(left, func(id string, d Debt) bool {
+		before, there := p.user.State.Debts[id]
+		return id == p.r.Operation || !there || before.String() != d.String()
+	})
+	if len(left) > 0 {
+		e.settleDebts(ctx, query(p.r), after, left, &silent{})
+	}
+	return nil
+}
+
+// abandon gives back what the organisation holds, in a context of its own. If that fails, the hold
+// expires.
+func (p *payment) abandon(ctx context.Context) (Decision, error) {
 	apart, cancel := apartFrom(ctx)
 	defer cancel()
-	d, _, err := e.attempt(apart, start{seen: &held}, query(at), e.rules.abandon(at))
+	e := p.engine
+	d, _, err := e.attempt(apart, start{seen: &p.held}, query(p.at), e.rules.abandon(p.at))
 	return d, err
 }
 
-// apartFrom is a context that the end of ctx does not end.
+// apartFrom returns a context that the end of ctx does not end.
 func apartFrom(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), apartTime)
 }

@@ -86,9 +86,9 @@ func (z zone) steadyUntil(t time.Time) time.Time {
 	return end.UTC()
 }
 
-// turn returns the first instant after from at which the offset is not that of from. It must change once, until to.
+// changeBetween returns the first instant after from at which the offset is not that of from. It must change once, until to.
 // ZoneBounds does not do: it may put the last change that the zone's file lists too early.
-func (z zone) turn(from, to time.Time) time.Time {
+func (z zone) changeBetween(from, to time.Time) time.Time {
 	before := z.offset(from)
 	for to.Sub(from) > time.Second {
 		middle := from.Add(to.Sub(from) / 2).Truncate(time.Second)

@@ -8,7 +8,7 @@ import (
 func TestReturnedCorrectsNoMoreThanThereIs(t *testing.T) {
 	w, last := ISOWeek(may), ISOWeek(may.AddDate(0, 0, -7))
 	counters := map[string]Counter{"week": {Window: w, Count: 30, Past: []Total{{Start: last.Start, Units: 40}, {Start: last.Start.AddDate(0, 0, -7), Unknown: true}}}}
-	steps, err := returned(counters, []ChargedWindow{{"week", last.Start, 25}, {"week", last.Start, 25}, {"week", last.Start.AddDate(0, 0, -7), 5}})
+	steps, err := backToWindows(counters, []ChargedWindow{{"week", last.Start, 25}, {"week", last.Start, 25}, {"week", last.Start.AddDate(0, 0, -7), 5}})
 	if err != nil || len(steps) != 1 || len(steps[0].Past) != 1 || steps[0].Past[0].Units != -40 || steps[0].Add != 0 {
 		t.Fatalf("50 leave a total of 40: %+v, %v", steps, err)
 	}
@@ -18,14 +18,14 @@ func TestReturnedCorrectsNoMoreThanThereIs(t *testing.T) {
 	c := counters["week"]
 	c.Partial = true
 	counters["week"] = c
-	if _, err := returned(counters, []ChargedWindow{{"week", last.Start.AddDate(0, 0, -70), 5}}); !errors.Is(err, errNeedHistory) {
+	if _, err := backToWindows(counters, []ChargedWindow{{"week", last.Start.AddDate(0, 0, -70), 5}}); !errors.Is(err, errNeedHistory) {
 		t.Errorf("of a total that may be elsewhere: %v", err)
 	}
 }
 
 func TestGrantsNeverFallBelowZero(t *testing.T) {
 	grants := map[string]Grant{"g": {Units: 50, Used: 5}, "other": {Units: 50, Used: 5}, "none": {Units: 50}}
-	steps := given(grants, map[string]int64{"g": 6, "other": 2, "none": 3, "gone": 3})
+	steps := backToGrants(grants, map[string]int64{"g": 6, "other": 2, "none": 3, "gone": 3})
 	if len(steps) != 2 || steps[0].ID != "g" || steps[1].ID != "other" {
 		t.Fatalf("%+v", steps)
 	}

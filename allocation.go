@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// spread is where a cost comes from: units of the plan, then grants by earliest expiry.
-type spread struct {
-	own    int64
+// allocation says where the units of a cost come from: from the plan first, then from grants, the
+// earliest expiry first.
+type allocation struct {
+	own    int64 // units of the plan
 	grants []GrantUse
-	fits   bool
+	fits   bool // the plan and the grants have enough. Else the plan gives the rest too, past its limits
 }
 
-// allocate spreads a cost.
-func allocate(standings []standing, v View, cost int64) spread {
+// allocate says where the units of a cost come from.
+func allocate(standings []standing, v View, cost int64) allocation {
 	free := cost
 	for _, s := range standings {
 		if s.limit.Mode == Hard {
 			free = min(free, max(0, s.remaining()))
 		}
 	}
-	a := spread{own: free}
+	a := allocation{own: free}
 	rest := cost - free
 	for _, id := range liveGrants(v) {
 		if left := v.grant(id).left(); rest > 0 && left > 0 {
@@ -37,15 +38,16 @@ func allocate(standings []standing, v View, cost int64) spread {
 	return a
 }
 
-// steps is what the spread draws from the grants. It guards no more than that: there are no other grants, those
-// that are drawn on before the last of them have no more than they give, and that one has enough.
-func (s spread) steps(v View) (steps []GrantStep) {
+// steps returns what the allocation does to the grants. The guard says no more than the decision
+// needs, so that other writers may draw on the grants meanwhile: there are no other grants; those
+// that come before the last one drawn on are used up; and that last one has enough.
+func (a allocation) steps(v View) (steps []GrantStep) {
 	live := liveGrants(v)
-	before := len(live) // which are drawn on before the last: all, if they are not enough
+	before := len(live) // if the grants do not have enough, all of them are used up
 	draws := map[string]int64{}
-	for _, use := range s.grants {
+	for _, use := range a.grants {
 		draws[use.ID] = use.Units
-		if s.fits {
+		if a.fits {
 			before = slices.Index(live, use.ID)
 		}
 	}
@@ -63,12 +65,13 @@ func (s spread) steps(v View) (steps []GrantStep) {
 	return steps
 }
 
-// obstructed reports whether what expired holds draw from grants stands in the way of writing what a cost draws from them, though it counts no more.
-func (s spread) obstructed(v View) bool {
-	return slices.ContainsFunc(s.grants, func(use GrantUse) bool { return use.Units > v.State.Grants[use.ID].left() })
+// obstructed reports whether expired holds stand in the way of drawing on the grants: the units
+// that they drew no longer count, but the stored grants still include them.
+func (a allocation) obstructed(v View) bool {
+	return slices.ContainsFunc(a.grants, func(use GrantUse) bool { return use.Units > v.State.Grants[use.ID].left() })
 }
 
-// grant is a grant without what expired holds draw from it.
+// grant returns a grant without the units that expired holds drew from it.
 func (v View) grant(id string) Grant {
 	g := v.State.Grants[id]
 	for _, h := range v.State.Holds {
@@ -95,7 +98,7 @@ func liveGrants(v View) []string {
 	return ids
 }
 
-// grantsLeft is what live grants have left in all.
+// grantsLeft returns how many units the live grants have left together.
 func grantsLeft(v View) (left int64) {
 	for _, id := range liveGrants(v) {
 		more := v.grant(id).left()
