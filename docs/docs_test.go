@@ -202,8 +202,22 @@ type declared struct {
 
 var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// names reads all that a page can name.
+// names returns all that a page can name. It is read once.
 func names(t *testing.T) declared {
+	t.Helper()
+	reading.Do(func() { readNames(t) })
+	if known.words == nil {
+		t.Fatal("the code was not read")
+	}
+	return known
+}
+
+var (
+	reading sync.Once
+	known   declared
+)
+
+func readNames(t *testing.T) {
 	t.Helper()
 	d := declared{map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, path := range files(t) {
@@ -220,7 +234,7 @@ func names(t *testing.T) declared {
 			d.words[w] = true
 		}
 	}
-	return d
+	known = d
 }
 
 func (d declared) parse(t *testing.T, path string) {
