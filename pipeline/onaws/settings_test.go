@@ -119,7 +119,18 @@ func TestALogLineNamesItsRequest(t *testing.T) {
 	if strings.Contains(lines[1], "request") {
 		t.Error(lines[1])
 	}
+	// Who wraps the handler hears of a line that could not be written.
+	if err := onaws.Logger(full{}).Handler().Handle(t.Context(), slog.Record{}); !errors.Is(err, errFull) {
+		t.Errorf("a line that was not written: %v", err)
+	}
 }
+
+// full is a disk on which there is no room.
+type full struct{}
+
+var errFull = errors.New("no room")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
 
 // hung is a network on which no answer comes.
 type hung struct{}
@@ -161,6 +172,22 @@ func TestARequestThatHangsEnds(t *testing.T) {
 			t.Error(out, err, ctx.Err())
 		}
 	})
+}
+
+// TestARequestLeavesNoTimerBehind: its bound ends with it, in a function that is called again and
+// again.
+func TestARequestLeavesNoTimerBehind(t *testing.T) {
+	n := &network{answer: func(*request) (*http.Response, error) { return says(200, "{}") }}
+	stack, err := onaws.New(n.sdk(), settings(func(*onaws.Settings) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := stack.Jobs.Get(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if asked := n.of("GetItem"); len(asked) != 1 || !errors.Is(asked[0].ctx.Err(), context.Canceled) {
+		t.Errorf("%d requests, the context of the first: %v", len(asked), asked[0].ctx.Err())
+	}
 }
 
 // TestTheStackKeepsItsRules lets a person at a terminal find them.
