@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Batch is what the queue hands over, in the shape of an SQS event.
+// Batch is what the queue hands to the consumer, in the shape of an SQS event.
 type Batch struct {
 	Records []Delivery `json:"Records"`
 }
@@ -16,23 +16,24 @@ type Batch struct {
 type Delivery struct {
 	MessageID string `json:"messageId"`
 	Body      string `json:"body"`
-	// Attributes are the queue's own. SentTimestamp, in milliseconds, and MessageGroupId are
-	// looked at.
+	// Attributes are the queue's own. The consumer reads SentTimestamp (milliseconds of Unix time)
+	// and MessageGroupId.
 	Attributes map[string]string `json:"attributes"`
-	Queue      string            `json:"eventSourceARN"` // of a FIFO queue it ends in .fifo
-	// MessageAttributes are the sender's. They are kept where the message is sent again.
+	// Queue is the ARN of the queue. The name of a FIFO queue ends in .fifo.
+	Queue string `json:"eventSourceARN"`
+	// MessageAttributes are the sender's. A message that is sent again keeps them.
 	MessageAttributes map[string]MessageAttribute `json:"messageAttributes"`
 }
 
-// MessageAttribute is one that the sender of a message gave it.
+// MessageAttribute is an attribute that the sender gave a message.
 type MessageAttribute struct {
 	DataType string `json:"dataType"`
 	String   string `json:"stringValue"`
 	Binary   []byte `json:"binaryValue"`
 }
 
-// BatchFailures names the messages of a batch that the queue is to deliver again, in the shape
-// that ReportBatchItemFailures asks for.
+// BatchFailures names the messages of a batch that the queue has to deliver again, in the shape that
+// Lambda's setting ReportBatchItemFailures asks for.
 type BatchFailures struct {
 	Items []BatchFailure `json:"batchItemFailures"`
 }
@@ -42,15 +43,16 @@ type BatchFailure struct {
 	MessageID string `json:"itemIdentifier"`
 }
 
-// Consume takes the messages of a batch and starts their jobs. One that fails is reported alone:
-// what cannot be read at all comes back until the queue gives it to its dead-letter queue. Of a
-// FIFO queue the later messages of the same group come back with it, since their order counts.
+// Consume takes the messages of a batch and starts their jobs. It reports each message that fails, and
+// the queue delivers those again. A message that cannot be read at all fails until the queue moves
+// it to the dead letters. In a FIFO queue the later messages of the same group fail too, because
+// their order has to be kept.
 //
-// Each message has an equal share of the time that the context leaves for those that are left, and
-// at most Options.PerMessage. So one call that hangs costs its own message and no other.
+// The messages share the time that the context leaves. Each gets an equal part of what is left, and
+// at most Options.PerMessage, so that a call that hangs costs its own message and no other.
 //
-// It fails as a whole, and has then done nothing, if what it is given is no batch: records are
-// missing, or one has no id. Lambda would take an empty answer for a success and delete them all.
+// If the event is not a batch (there are no Records, or one has no id), Consume fails with ErrInvalid
+// and has done nothing. Lambda would take an empty answer for a success and delete all messages.
 func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) {
 	failures := BatchFailures{Items: []BatchFailure{}}
 	if b.Records == nil {
@@ -62,7 +64,7 @@ func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) 
 		}
 	}
 	listed := map[string]bool{}
-	broken := map[string]bool{} // groups of a FIFO queue in which a message has failed
+	broken := map[string]bool{} // the groups of a FIFO queue in which a message has failed
 	until, bounded := answerBy(ctx)
 	for i, d := range b.Records {
 		group, ordered := d.group()
@@ -88,7 +90,7 @@ func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) 
 	return failures, nil
 }
 
-// deliver handles one delivery within a time, and logs what it did.
+// deliver handles one delivery, within a time, and logs what it did.
 func (p *Pipeline) deliver(ctx context.Context, d Delivery, within time.Duration) error {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, within)
@@ -99,8 +101,8 @@ func (p *Pipeline) deliver(ctx context.Context, d Delivery, within time.Duration
 	return err
 }
 
-// answerBy is when a handler must have its answer ready: a little before the context ends, for
-// Lambda stops a function at that moment and takes the whole batch for failed.
+// answerBy is when a handler must have its answer ready. That is a little before the context ends,
+// because Lambda stops the function at its end, and the whole batch fails.
 func answerBy(ctx context.Context) (time.Time, bool) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -109,27 +111,29 @@ func answerBy(ctx context.Context) (time.Time, bool) {
 	return end.Add(-min(time.Second, time.Until(end)/10)), true
 }
 
-// group is the message group of a delivery, and whether the queue keeps the order of groups. A
-// group of a standard queue only makes its share fair.
+// group returns the message group of a delivery, and whether the queue keeps the order of the messages
+// in a group. A standard queue does not: there, groups only give each user a fair share.
 func (d Delivery) group() (string, bool) {
 	return d.Attributes["MessageGroupId"], strings.HasSuffix(d.Queue, ".fifo")
 }
 
-// maxWraps is how many wrappings are taken off: EventBridge to SNS to SQS makes two.
+// maxWraps is how many wrappings are taken off. A message that goes from EventBridge to SNS to SQS has two.
 const maxWraps = 3
 
-// unwrap takes off what SNS and EventBridge put around a message. What is not recognised stays as
-// it is, and so does a message with a job id, whatever else it has.
+// unwrap takes off what SNS and EventBridge put around a message. A body that is not recognised stays
+// as it is. So does one that has a job id, whatever else it has.
 func unwrap(body []byte) []byte {
 	for range maxWraps {
 		var w struct {
 			JobID *json.RawMessage `json:"jobId"`
 
-			Type    string  `json:"Type"` // of SNS, without raw message delivery
+			// SNS, without raw message delivery.
+			Type    string  `json:"Type"`
 			Topic   string  `json:"TopicArn"`
 			Message *string `json:"Message"`
 
-			DetailType string          `json:"detail-type"` // of EventBridge
+			// EventBridge.
+			DetailType string          `json:"detail-type"`
 			Source     string          `json:"source"`
 			Detail     json.RawMessage `json:"detail"`
 		}

@@ -10,32 +10,27 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// charge makes the charge of a job that is marked for it, and notes that. The deduction is the last write that matters: if the note is lost, a repeat makes the same deduction again and is told that it was made.
+// charge charges a job whose charge is pending, and notes that in its record. The deduction is the
+// last write that matters. If the note is lost, a repeat makes the same deduction again, and is told
+// that it was made already.
 func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, error) {
-	// What is charged stands in the record, not in the event at hand: all repeats ask for the same.
+	// The record says what to charge, and not the event at hand, so that all repeats ask for the same.
 	r := p.request(j, j.Operation)
-	// The plan that is stored now decides. That of the start is a guess, which saves a request where it is still right.
+	// The plan that the user has now decides. The plan at the start is a guess, which saves a request
+	// as long as it is right.
 	r.Seen = j.Plan
-	// Nothing was charged before the work first succeeded, however long ago it was asked for.
+	// Nothing was charged before the work first succeeded, however long ago the job was requested.
 	r.Began = j.FinishedAt
 	if !p.opts.Refuse {
 		r.Over = headroom.OverRecord
 	}
 	d, err := p.deduct(ctx, r, j.Held)
 	if errors.Is(err, headroom.ErrInvalid) {
-		// The user's plan may have left the configuration. That is no fault of the work, which is done.
-		why := err
-		r.AnyPlan, r.Over = true, headroom.OverRecord
-		if d, err = p.deduct(ctx, r, j.Held); err != nil {
-			err = why
-		} else {
-			p.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "the plan of the user is not in the configuration: charged under the default plan",
-				slog.String("job", j.ID), slog.String("user", j.UserID), slog.String("plan", d.Plan), slog.String("error", why.Error()))
-		}
+		d, err = p.chargeByDefault(ctx, j, r, err)
 	}
 	switch {
 	case errors.Is(err, headroom.ErrTooOld):
-		// Whether it was charged cannot be known any more, and must not be guessed.
+		// Nobody knows any more whether it was charged, and that must not be guessed.
 		j.Status, j.Charge, j.Decision, j.Reason = Unpaid, "", code(err), err.Error()
 	case err != nil:
 		seen.decision = code(err)
@@ -43,11 +38,12 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 	case d.Allowed:
 		j.Charge, j.Decision, j.Week = Charged, string(d.Reason), d.Window.Key
 	default:
-		j.Status, j.Charge, j.Decision, j.Reason, j.Week = Unpaid, "", string(d.Reason), refusal(d), d.Window.Key
+		j.Status, j.Charge, j.Decision, j.Week = Unpaid, "", string(d.Reason), d.Window.Key
+		j.Reason = refusal(d)
 	}
 	was := seen.job
 	j.UpdatedAt = p.now()
-	// If another has written it before, it has written the same: the deduction was one.
+	// If another handler was faster, it has written the same, because there is only one deduction.
 	if _, err := p.jobs.Swap(ctx, was, j); err != nil {
 		return seen, err
 	}
@@ -58,9 +54,26 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 	return seen, nil
 }
 
-// deduct charges a job. What its record says of a hold is tried first, and then the other way: a
-// hold may lie in another table, or be longer ago than ids are remembered; a charge that was made
-// that other way before is found as its repeat; and a hold may be there that the record knows not of.
+// chargeByDefault charges under the default plan, past the limit if need be. The user's plan may have
+// left the configuration, which is why the charge was invalid. The work is done, and must not stay
+// uncharged for that. If this fails too, the answer is the first error.
+func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Request, why error) (headroom.Decision, error) {
+	r.AnyPlan, r.Over = true, headroom.OverRecord
+	d, err := p.deduct(ctx, r, j.Held)
+	if err != nil {
+		return d, why
+	}
+	p.opts.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"the plan of the user is not in the configuration: charged under the default plan",
+		slog.String("job", j.ID), slog.String("user", j.UserID), slog.String("plan", d.Plan),
+		slog.String("error", why.Error()))
+	return d, nil
+}
+
+// deduct charges a job: by settling its hold if its record says that it has one, or by a plain
+// deduction. If the quota knows no such hold, or knows the id for something else, the other way is
+// tried. There may be a hold that the record does not tell of, a hold may have been forgotten, and
+// an earlier charge may have been made the other way, which is then found as its repeat.
 func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (headroom.Decision, error) {
 	ways := []func(context.Context, headroom.Request) (headroom.Decision, error){p.engine.Deduct, p.engine.Settle}
 	if held {
@@ -76,14 +89,16 @@ func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (h
 	return d, err
 }
 
-// refusal says to a person why a decision fell.
+// refusal says in words why the quota refused.
 func refusal(d headroom.Decision) string {
 	if d.Reason == headroom.ReasonNeverFits {
 		return fmt.Sprintf("%d units do not fit the limit of %d in any window (plan %s)", d.Cost, d.Limit, d.Plan)
 	}
-	return fmt.Sprintf("%d units asked, %d of %d remain in %s (plan %s); more from %s", d.Cost, d.Remaining, d.Limit, d.Window.Key, d.Plan, d.Window.End.Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%d units asked, %d of %d remain in %s (plan %s); more from %s",
+		d.Cost, d.Remaining, d.Limit, d.Window.Key, d.Plan, d.Window.End.Format("2006-01-02 15:04 MST"))
 }
 
+// code is the code of an error, for records and logs.
 func code(err error) string {
 	var failure *headroom.Error
 	if errors.As(err, &failure) {

@@ -150,6 +150,9 @@ func TestAnEventOfAnotherUserChangesNothing(t *testing.T) {
 	w.wantUsed("alice", 0, 0)
 }
 
+// longestName is how many characters Step Functions takes for the name of an execution.
+const longestName = 80
+
 func TestExecutionNames(t *testing.T) {
 	long := strings.Repeat("x", MaxJobID)
 	seen := map[string]string{}
@@ -160,12 +163,12 @@ func TestExecutionNames(t *testing.T) {
 				t.Errorf("%q and %q share %s", id, other, name)
 			}
 			seen[name] = id
-			if name != ExecutionName(id, attempt) || len(name) > maxExecutionName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			if name != ExecutionName(id, attempt) || len(name) > longestName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 				t.Errorf("%q: name %q", id, name)
 			}
 		}
 	}
-	if name := ExecutionName(strings.Repeat("ü", 120), 9999); len(name) > maxExecutionName {
+	if name := ExecutionName(strings.Repeat("ü", 120), 9999); len(name) > longestName {
 		t.Error(name)
 	}
 	if name := ExecutionName("episode-17", 1); !strings.HasPrefix(name, "episode-17-") {

@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// fields are those of a message, of an execution's input or of a result, by their exact names.
+// fields are the fields of a message, of an execution's input or of a result, by their exact names.
 type fields map[string]json.RawMessage
 
-// readFields reads an object.
+// readFields reads a JSON object.
 func readFields(raw []byte) (fields, error) {
 	var f fields
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -22,7 +22,7 @@ func readFields(raw []byte) (fields, error) {
 	return f, nil
 }
 
-// text reads a string, and says in words why there is none.
+// text reads a string. If there is none, strange says why in words.
 func (f fields) text(name string) (s, strange string) {
 	raw, given := f[name]
 	if !given {
@@ -35,10 +35,12 @@ func (f fields) text(name string) (s, strange string) {
 	return s, ""
 }
 
-// leastNumber is the least that is told from 0. No job table must hold less: DynamoDB ends at 1e-130.
+// leastNumber is the smallest number that counts as more than 0. The smallest that DynamoDB can hold
+// is 1e-130, and a job table need not hold less than this.
 const leastNumber = 1e-100
 
-// number reads a number, and says in words why there is none. What is nearer to 0 than leastNumber is 0.
+// number reads a number. If there is none, strange says why in words. A number that is closer to 0
+// than leastNumber reads as 0.
 func (f fields) number(name string) (n float64, strange string) {
 	raw, given := f[name]
 	if !given {
@@ -56,7 +58,8 @@ func (f fields) number(name string) (n float64, strange string) {
 	return n, ""
 }
 
-// whole reads a whole number. Missing and null it is otherwise.
+// whole reads a whole number, which is otherwise if the field is missing or null. If there is none,
+// strange says why in words.
 func (f fields) whole(name string, otherwise int) (n int, strange string) {
 	raw, given := f[name]
 	kind := kindOf(raw)

@@ -8,7 +8,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Result is what the callback answers the state machine.
+// Result is what the callback answers to the state machine.
 type Result struct {
 	JobID    string `json:"jobId"`
 	Status   Status `json:"status"`
@@ -19,50 +19,66 @@ type Result struct {
 	Replay   bool   `json:"replay,omitempty"`
 }
 
-// finish brings a job to its end. The first success wins: a failure that comes after it changes nothing, a success after a failure (a redrive) counts.
+// finish brings a job to its end. The first success wins: a failure that comes later changes
+// nothing. A success that follows a failure counts, because the execution may have been redriven.
 func (p *Pipeline) finish(ctx context.Context, o outcome) (sighting, error) {
-	seen := sighting{job: Job{ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt}}
 	for range swapTries {
-		have, found, err := p.jobs.Get(ctx, o.JobID)
+		seen, marked, err := p.mark(ctx, o)
 		if err != nil {
-			return seen, err
+			return o.sighting(), err
 		}
-		if found && have.UserID != o.UserID {
-			return seen, conflict("job %q is another user's", o.JobID)
+		if marked {
+			return p.afterwards(ctx, o, seen)
 		}
-		next := have
-		if !found {
-			// Started by something else than the consumer, or the record was lost.
-			next = Job{ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt, Class: o.Class, Seconds: o.Seconds, Plan: o.Plan, Held: o.Held, RequestedAt: o.RequestedAt}
-		}
-		next.Attempt = max(next.Attempt, 1)
-		var changes bool
-		if o.Succeeded {
-			changes = p.succeed(&next, o)
-		} else {
-			changes = fail(&next, o)
-		}
-		if changes {
-			next.UpdatedAt, next.FinishedAt = p.now(), p.now()
-			if !found && !o.Ended.IsZero() {
-				// Of a job without a record only the execution tells since when it may have been charged.
-				next.FinishedAt = o.Ended.UTC()
-			}
-			swapped, err := p.jobs.Swap(ctx, have, next)
-			if err != nil {
-				return seen, err
-			}
-			if !swapped {
-				continue
-			}
-		}
-		seen.job, seen.decision, seen.replay = next, next.Decision, !changes
-		return p.afterwards(ctx, o, seen)
 	}
-	return seen, headroom.Errorf(headroom.CodeContended, nil, "job %q changed %d times in a row", o.JobID, swapTries)
+	return o.sighting(), headroom.Errorf(headroom.CodeContended, nil,
+		"job %q changed %d times in a row", o.JobID, swapTries)
 }
 
-// succeed marks that the work is done and is to be charged. It reports whether that is new.
+// sighting is what is known of an outcome before its job's record has been read.
+func (o outcome) sighting() sighting {
+	return sighting{job: Job{ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt}}
+}
+
+// mark writes an outcome into the record of its job, unless the record has it already. It returns
+// false if another handler changed the record meanwhile: then it has to be read again.
+func (p *Pipeline) mark(ctx context.Context, o outcome) (seen sighting, marked bool, err error) {
+	have, found, err := p.jobs.Get(ctx, o.JobID)
+	if err != nil {
+		return seen, false, err
+	}
+	if found && have.UserID != o.UserID {
+		return seen, false, conflict("job %q is another user's", o.JobID)
+	}
+	next := have
+	if !found {
+		// Something other than the consumer started the execution, or the record was lost.
+		next = Job{
+			ID: o.JobID, UserID: o.UserID, Attempt: o.Attempt, Class: o.Class, Seconds: o.Seconds,
+			Plan: o.Plan, Held: o.Held, RequestedAt: o.RequestedAt,
+		}
+	}
+	next.Attempt = max(next.Attempt, 1)
+	changes := false
+	if o.Succeeded {
+		changes = p.succeed(&next, o)
+	} else {
+		changes = fail(&next, o)
+	}
+	if changes {
+		next.UpdatedAt, next.FinishedAt = p.now(), p.now()
+		if !found && !o.Ended.IsZero() {
+			// Without a record only the execution tells since when the job may have been charged.
+			next.FinishedAt = o.Ended.UTC()
+		}
+		if swapped, err := p.jobs.Swap(ctx, have, next); err != nil || !swapped {
+			return seen, false, err
+		}
+	}
+	return sighting{job: next, decision: next.Decision, replay: !changes}, true, nil
+}
+
+// succeed marks a job as done and to be charged. It reports whether that is new.
 func (p *Pipeline) succeed(j *Job, o outcome) bool {
 	switch j.Status {
 	case Succeeded, OverQuota, Unpaid:
@@ -71,7 +87,7 @@ func (p *Pipeline) succeed(j *Job, o outcome) bool {
 	p.price(j, o)
 	j.Operation = operation(j.ID, o.Attempt)
 	if o.Attempt != j.Attempt || !j.Held {
-		j.Held = o.Held // of the attempt that did the work
+		j.Held = o.Held // what the attempt that did the work holds
 	}
 	if j.Plan == "" {
 		j.Plan = o.Plan
@@ -83,9 +99,9 @@ func (p *Pipeline) succeed(j *Job, o outcome) bool {
 	return true
 }
 
-// price says what a job costs whose work is done. Where the result is strange, that is what was
-// asked for, and the record says why. Where nothing says what was asked for, the job is owed, and
-// its record says that: it must be neither free nor lost.
+// price sets what a finished job costs. If the result cannot be read, that is what was asked for,
+// and the record says why. If nothing tells what was asked for either, the job is unpaid and its
+// record says that it is owed: it must be neither free nor lost.
 func (p *Pipeline) price(j *Job, o outcome) {
 	j.Status, j.Charge, j.Reason, j.Decision = Succeeded, ChargePending, "", ""
 	strange := o.Strange
@@ -114,12 +130,13 @@ func (p *Pipeline) price(j *Job, o outcome) {
 	j.Reason = clip("charged as asked for: " + strange)
 }
 
-// putBack gives a job back to the queue whose execution was never started. What it may hold stays
-// until it expires: its message may be here at this moment, and start it by that.
+// putBack marks a job as queued again whose execution was never started. What the job holds stays
+// until it expires, because a delivery of its message may be starting it at this moment.
 func (p *Pipeline) putBack(ctx context.Context, j Job) (sighting, error) {
 	next := j
 	next.Status, next.Returns, next.StartedAt, next.UpdatedAt = Queued, j.Returns+1, time.Time{}, p.now()
-	next.Decision, next.Reason = decisionQueued, "its execution was never started: its message starts it, from the queue or from the dead letters"
+	next.Decision = decisionQueued
+	next.Reason = "its execution was never started: its message starts it, from the queue or from the dead letters"
 	swapped, err := p.jobs.Swap(ctx, j, next)
 	if err != nil || !swapped {
 		return sighting{job: j}, err
@@ -127,7 +144,8 @@ func (p *Pipeline) putBack(ctx context.Context, j Job) (sighting, error) {
 	return sighting{job: next, decision: decisionQueued}, nil
 }
 
-// fail marks that the work failed. It reports whether that is new: a failure of an attempt that is not the present one tells nothing.
+// fail marks a job as failed. It reports whether that is new. The failure of an attempt that is not
+// the present one says nothing about the job.
 func fail(j *Job, o outcome) bool {
 	switch j.Status {
 	case Succeeded, OverQuota, Unpaid, Failed:
@@ -140,7 +158,8 @@ func fail(j *Job, o outcome) bool {
 	return true
 }
 
-// afterwards does what follows on the record, also when the record is not new: the handler that wrote it may have come no further.
+// afterwards does what follows from the record. It does so even if the record is not new, because
+// the handler that wrote it may have been cut off right after.
 func (p *Pipeline) afterwards(ctx context.Context, o outcome, seen sighting) (sighting, error) {
 	j := seen.job
 	mine := operation(j.ID, o.Attempt)
@@ -148,31 +167,36 @@ func (p *Pipeline) afterwards(ctx context.Context, o outcome, seen sighting) (si
 	case j.Status == Succeeded && j.Charge == ChargePending && o.Succeeded:
 		return p.charge(ctx, j, seen)
 	case j.Status == Succeeded && j.Operation == mine:
-		// Charged; or to be charged, which a failure does not hinder.
-		return seen, nil
+		return seen, nil // it is charged, or will be: a failure does not stop that
 	case j.Status == Queued || j.Status == Running:
-		return seen, nil // an older attempt's event
+		return seen, nil // this is the event of an older attempt
 	case o.Held || j.Held && j.Attempt == o.Attempt:
-		// This attempt's units are not needed any more.
+		// Nobody needs what this attempt holds any more.
 		return seen, p.release(ctx, j, mine)
 	}
 	return seen, nil
 }
 
-// release gives back what is held. What is not held, or was charged, is left as it is.
+// release gives back what is held under an id. If nothing is held, or it was charged, it does nothing.
 func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 	r := p.request(j, id)
-	r.AnyPlan = true // what comes back does so under every plan
+	r.AnyPlan = true // units come back under every plan
 	_, err := p.engine.Release(ctx, r)
-	if errors.Is(err, headroom.ErrNotFound) || errors.Is(err, headroom.ErrExpired) || errors.Is(err, headroom.ErrConflict) {
+	if noHold(err) {
 		return nil
 	}
 	return err
 }
 
+// noHold reports whether err says that an id holds nothing: it never did, the hold is over, or the
+// id stands for a charge.
+func noHold(err error) bool {
+	return errors.Is(err, headroom.ErrNotFound) || errors.Is(err, headroom.ErrExpired) || errors.Is(err, headroom.ErrConflict)
+}
+
 // sighting is what a handler found and did, for its answer and for the log.
 type sighting struct {
-	message  string // id of the delivery, where there is one
+	message  string // the id of the delivery, if there is one
 	job      Job
 	decision string
 	replay   bool
@@ -181,5 +205,8 @@ type sighting struct {
 }
 
 func (s sighting) result() Result {
-	return Result{JobID: s.job.ID, Status: s.job.Status, Charge: s.job.Charge, Decision: s.decision, Cost: s.job.Cost, Week: s.job.Week, Replay: s.replay}
+	return Result{
+		JobID: s.job.ID, Status: s.job.Status, Charge: s.job.Charge, Decision: s.decision,
+		Cost: s.job.Cost, Week: s.job.Week, Replay: s.replay,
+	}
 }

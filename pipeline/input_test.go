@@ -63,6 +63,7 @@ func TestAnInputThatCannotBeWrittenStartsNothing(t *testing.T) {
 func TestALastStepWithAStrangeFieldIsNoEnd(t *testing.T) {
 	for name, field := range map[string]string{
 		"a time in words": `"entered":"at noon"`, "a number for a name": `"execution":7`, "an error in words": `"error":"NoVoice"`,
+		"a number for a source": `"source":7`,
 	} {
 		w := newWorld(t, Options{})
 		w.send(messageOf(1))
@@ -71,5 +72,43 @@ func TestALastStepWithAStrangeFieldIsNoEnd(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		w.want(jobA, Running, "", 0, 0)
+	}
+}
+
+// TestAnExecutionWhoseInputCannotBeReadIsToldOf, wherever its end is heard of: to take it for the end
+// of no job, or for no end, would lose it.
+func TestAnExecutionWhoseInputCannotBeReadIsToldOf(t *testing.T) {
+	for _, input := range []string{`[]`, `not JSON`, `{}`, `{"jobId":7,"userId":"alice"}`, `{"jobId":"a","userId":"alice","headroom":7}`} {
+		for _, status := range []string{"SUCCEEDED", "FAILED", "ABORTED"} {
+			w := newWorld(t, Options{})
+			w.send(messageOf(1))
+			event := fmt.Appendf(nil, `{"source":"aws.states","detail":{"name":%q,"status":%q,"input":%q,"output":"{}","error":"Synthesis"}}`,
+				ExecutionName(jobA, 1), status, input)
+			if _, err := w.p.Callback(t.Context(), event); !errors.Is(err, headroom.ErrInvalid) {
+				t.Errorf("%s with the input %s: %v", status, input, err)
+			}
+			w.runs.known[ExecutionName(jobA, 1)] = Execution{Status: status, Input: []byte(input), Output: []byte("{}"), Error: "Synthesis"}
+			w.clock = w.clock.Add(2 * time.Hour)
+			if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.ErrInvalid) || r != (Reconciliation{Seen: 1, Failed: 1}) {
+				t.Errorf("%s with the input %s: %+v, %v", status, input, r, err)
+			}
+			if j := w.record(jobA); len(w.jobs.jobs) != 1 || j.Status != Running {
+				t.Errorf("%s with the input %s: %+v", status, input, w.jobs.jobs)
+			}
+		}
+	}
+}
+
+// TestTheNumbersAreThoseOfTheDocs: to change one is to change the docs, and the template, as well.
+func TestTheNumbersAreThoseOfTheDocs(t *testing.T) {
+	for name, n := range map[string][2]int{
+		"bytes of a job id": {MaxJobID, 240}, "bytes of an input": {MaxInput, 225_280},
+		"characters that a name shows of an id": {namePrefix, 40},
+		"seconds of a job": {DefaultMaxSeconds, 86_400}, "seconds of a message": {int(DefaultPerMessage / time.Second), 10},
+		"workers": {DefaultWorkers, 16}, "questions a second": {DefaultDescribes, 10},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s: %d, want %d", name, n[0], n[1])
+		}
 	}
 }
