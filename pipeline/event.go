@@ -11,41 +11,44 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// outcome is what became of an execution, by whatever way it was heard of.
+// outcome is what became of an execution, however the pipeline heard of it.
 type outcome struct {
 	JobID, UserID string
 	Attempt       int
 	Succeeded     bool
-	Class         string // as done: by the result, where that says it, and else as asked
-	Seconds       float64
-	Strange       string  // why the result cannot be read, in words. Empty: it can
-	Asked         message // what the message asked for, as far as the input has it
-	Estimate      int64   // units that the consumer asked for. Zero: not known
-	Plan          string  // in force at the start. Empty: not known
-	Held          bool
-	RequestedAt   time.Time // zero: not known
-	Ended         time.Time // likewise
-	Cause         string    // why it failed, for a person
+
+	// Class and Seconds are of the work as it was done, if the result tells, or else as it was asked for.
+	Class   string
+	Seconds float64
+	Strange string // why the result cannot be read, in words. Empty: it can be read
+
+	Asked       message   // what the message asked for, as far as the input tells
+	Estimate    int64     // the units that the consumer asked for. Zero: not known
+	Plan        string    // the plan in force at the start. Empty: not known
+	Held        bool      // units were reserved for this attempt
+	RequestedAt time.Time // zero: not known
+	Ended       time.Time // zero: not known
+	Cause       string    // why it failed, for a person
 }
 
-// statusChange is the part of an event "Step Functions Execution Status Change" that is looked at.
+// statusChange has the fields that are read of an event "Step Functions Execution Status Change".
 type statusChange struct {
 	Source string `json:"source"`
 	Detail struct {
 		Name         string  `json:"name"`
 		Status       string  `json:"status"`
-		Input        *string `json:"input"` // null when it has more than 248 KiB
-		Output       *string `json:"output"`
-		Stop         int64   `json:"stopDate"` // in milliseconds of Unix time
+		Input        *string `json:"input"`    // null if it is longer than 248 KiB
+		Output       *string `json:"output"`   // likewise
+		Stop         int64   `json:"stopDate"` // milliseconds of Unix time
 		Error, Cause string
 	} `json:"detail"`
 }
 
 // lastStep is what the state machine's last step sends.
 type lastStep struct {
-	Execution string          `json:"execution"` // name
-	Status    string          `json:"status"`    // SUCCEEDED or FAILED: of the work
-	Input     json.RawMessage `json:"input"`     // of the execution, at least its jobId, userId and headroom
+	Execution string          `json:"execution"` // the name of the execution
+	Status    string          `json:"status"`    // of the work: SUCCEEDED or FAILED
+	Input     json.RawMessage `json:"input"`     // of the execution: at least jobId, userId and headroom
 	Result    json.RawMessage `json:"result"`    // of the work
 	Entered   time.Time       `json:"entered"`   // when the work was over. Zero: not told
 	Error     struct {
@@ -53,7 +56,9 @@ type lastStep struct {
 	} `json:"error"`
 }
 
-// Callback takes what the state machine's last step or the status-change rule sends, and finishes the job.
+// Callback finishes a job. The event is what the last step of the state machine sends, or an event of
+// an execution's status change. An event that tells of no end does nothing. Callback fails with
+// ErrInvalid if the event is neither, and may be called again after any failure.
 func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result, error) {
 	began := time.Now()
 	o, ended, err := p.read(ctx, event)
@@ -69,18 +74,25 @@ func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result,
 	return seen.result(), err
 }
 
-// read turns an event into an outcome. It returns false of one that tells no outcome.
+// notAnEnd says that an event is none that the callback understands.
+func notAnEnd(err error) error {
+	return headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
+}
+
+// read turns an event into an outcome. It returns false if the event tells of no end.
 func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error) {
 	var change statusChange
 	if err := json.Unmarshal(event, &change); err != nil {
-		return outcome{}, false, headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
+		return outcome{}, false, notAnEnd(err)
 	}
 	if change.Source == "" {
 		var last lastStep
 		if err := json.Unmarshal(event, &last); err != nil || last.Status != "SUCCEEDED" && last.Status != "FAILED" {
-			return outcome{}, false, headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
+			return outcome{}, false, notAnEnd(err)
 		}
-		x := Execution{Status: last.Status, Input: last.Input, Error: last.Error.Error, Cause: last.Error.Cause, Ended: last.Entered}
+		x := Execution{
+			Status: last.Status, Input: last.Input, Error: last.Error.Error, Cause: last.Error.Cause, Ended: last.Entered,
+		}
 		o, err := readInput(last.Execution, x)
 		o.end(x, last.Status == "SUCCEEDED", last.Result)
 		return o, true, err
@@ -93,14 +105,15 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 	case d.Status == "RUNNING" || d.Status == "PENDING_REDRIVE":
 		return outcome{}, false, nil
 	case d.Input == nil, d.Status == "SUCCEEDED" && d.Output == nil, d.Status == "FAILED" && d.Error == "":
-		// Left out because it is long, or not told. The execution still has it.
+		// The event leaves it out, for instance because it is long. The execution still has it.
 		var found bool
 		var err error
 		if x, found, err = p.executions.Describe(ctx, d.Name); err != nil {
 			return outcome{}, false, err
 		}
 		if !found {
-			return outcome{}, false, headroom.Errorf(headroom.CodeNotFound, nil, "the event tells of execution %q, which does not exist", d.Name)
+			return outcome{}, false, headroom.Errorf(headroom.CodeNotFound, nil,
+				"the event tells of execution %q, which does not exist", d.Name)
 		}
 	default:
 		x.Input = []byte(*d.Input)
@@ -114,12 +127,12 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 	return p.ended(ctx, d.Name, x)
 }
 
-// ended reads what an execution came to. It returns false of one that has not ended.
+// ended reads how an execution ended. It returns false if it has not ended.
 //
-// The work of one that did not succeed may be done all the same. Its error says that where the
-// charge step was exhausted. Where the execution itself was stopped, or failed by an error that no
-// step can catch, only its history tells. So it does of one that failed without having marked its job
-// as failed: a machine of one's own may fail of its charge step.
+// The work may be done even if the execution did not succeed. If its charge step ran out of tries,
+// its error says so. If it was stopped, or failed with an error that no step can catch, only its
+// history tells. The history is also read if the execution failed and its job is not marked as
+// failed: a state machine that somebody else wrote may have failed in its charge step.
 func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome, bool, error) {
 	if x.Status == "RUNNING" || x.Status == "PENDING_REDRIVE" {
 		return outcome{}, false, nil
@@ -132,11 +145,11 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 	look := x.Status == "TIMED_OUT" || x.Status == "ABORTED" || strings.HasPrefix(x.Error, "States.")
 	switch {
 	case x.Status == "SUCCEEDED":
-		// Not to find the result is no failure: then the work was what was asked for.
+		// If there is no result, the work was what was asked for.
 		output, _ := readFields(x.Output)
 		done, result, look = true, output["result"], false
 	case x.Error == DoneNotCharged:
-		// A cause that is cut off, or none, is no result: the history has it whole.
+		// The cause is the result. If it was cut off, the history has the whole of it.
 		done, result, look = true, []byte(x.Cause), !json.Valid([]byte(x.Cause))
 	}
 	if !done && !look && x.Status == "FAILED" {
@@ -161,7 +174,7 @@ func (p *Pipeline) ended(ctx context.Context, name string, x Execution) (outcome
 	return o, true, nil
 }
 
-// marked reports whether the job of an execution is known as failed, in the attempt that it ran.
+// marked reports whether the record says that the job failed in the attempt that the execution ran.
 func (p *Pipeline) marked(ctx context.Context, o outcome) (bool, error) {
 	j, found, err := p.jobs.Get(ctx, o.JobID)
 	return found && j.Status == Failed && j.Attempt == o.Attempt, err
@@ -177,7 +190,8 @@ func readInput(name string, x Execution) (outcome, error) {
 	var s stamp
 	if raw, ok := input[stampKey]; ok {
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q has a field %s that is not the consumer's", name, stampKey)
+			return o, headroom.Errorf(headroom.CodeInvalid, err,
+				"the input of execution %q has a field %s that is not the consumer's", name, stampKey)
 		}
 		delete(input, stampKey)
 	}
@@ -186,7 +200,7 @@ func readInput(name string, x Execution) (outcome, error) {
 		return o, err
 	}
 	if s.Class != "" {
-		// The last step hands over no more of the message than names the job.
+		// The last step hands over only what names the job. The rest is in the stamp.
 		m.Class, m.Seconds, m.noClass, m.noSeconds = s.Class, s.Seconds, "", ""
 	}
 	o.JobID, o.UserID, o.Attempt = m.JobID, m.UserID, max(m.Attempt, s.Attempt)
@@ -205,8 +219,8 @@ func (o *outcome) end(x Execution, done bool, result []byte) {
 	}
 }
 
-// read takes from a result what the work has become. A result that has neither a class nor a
-// duration, or none at all, says that it became what was asked for.
+// read takes the class and the duration of the work from its result. What the result does not tell,
+// or a result that is missing, is as it was asked for.
 func (o *outcome) read(result []byte) {
 	result = bytes.TrimSpace(result)
 	if len(result) == 0 || string(result) == "null" {
@@ -239,7 +253,7 @@ func because(x Execution) string {
 	}
 	cause := x.Cause
 	var lambdas struct {
-		Message string `json:"errorMessage"` // of the function's error, whose JSON is the cause
+		Message string `json:"errorMessage"` // the cause is the JSON of a function's error
 	}
 	if json.Unmarshal([]byte(cause), &lambdas) == nil && lambdas.Message != "" {
 		cause = lambdas.Message

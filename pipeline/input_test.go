@@ -104,7 +104,7 @@ func TestTheNumbersAreThoseOfTheDocs(t *testing.T) {
 	for name, n := range map[string][2]int{
 		"bytes of a job id": {MaxJobID, 240}, "bytes of an input": {MaxInput, 225_280},
 		"characters that a name shows of an id": {namePrefix, 40},
-		"seconds of a job": {DefaultMaxSeconds, 86_400}, "seconds of a message": {int(DefaultPerMessage / time.Second), 10},
+		"seconds of a job":                      {DefaultMaxSeconds, 86_400}, "seconds of a message": {int(DefaultPerMessage / time.Second), 10},
 		"workers": {DefaultWorkers, 16}, "questions a second": {DefaultDescribes, 10},
 	} {
 		if n[0] != n[1] {

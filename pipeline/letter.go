@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,21 +10,22 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Letter is a message that the queue has given up, and what can be done about it.
+// Letter is a dead letter (a message that the queue has given up), and what can be done about it.
 type Letter struct {
 	JobID, UserID string // empty if the message does not tell
 	Attempt       int    // of the message
-	Reason        string // why it is among the dead letters, as far as it can be known; for a person
-	// Body is what to send to the queue so that the job runs, with another attempt where the last one
-	// has failed. Nil: nothing that is sent would run it.
+	// Reason tells a person why the message is among the dead letters, as far as that can be known.
+	Reason string
+	// Body is the message to send to the queue so that the job runs. If the last attempt failed, it
+	// asks for the next one. Nil: no message would make the job run.
 	Body []byte
-	// Over tells that the job has come to its end or goes on without this message.
-	Over bool
 	// Next is the attempt that Body asks for.
 	Next int
+	// Over tells that the job has come to its end, or goes on without this message.
+	Over bool
 }
 
-// ReadLetter reads a dead letter and the record of its job.
+// ReadLetter reads a dead letter and the record of its job. It fails only if the record cannot be read.
 func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 	body = unwrap(body)
 	m, err := parseMessage(body)
@@ -53,11 +55,12 @@ func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 		l.Reason = fmt.Sprintf("attempt %d follows on a failure, but attempt %d is %s", m.Attempt, last, j.Status)
 	default:
 		_, _, err := m.due(j, true)
-		if l.Reason = "the job is " + string(j.Status) + ", and its execution could not be started: the consumer's log says why"; err != nil {
+		if err != nil {
 			l.Reason = err.Error()
-		} else {
-			l.Next = last
+			break
 		}
+		l.Next = last
+		l.Reason = "the job is " + string(j.Status) + ", and its execution could not be started: the consumer's log says why"
 	}
 	if l.Next > 0 {
 		l.Body = m.again(body, l.Next)
@@ -65,7 +68,7 @@ func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 	return l, nil
 }
 
-// again is the message with another attempt. The message of the same one stays as it is.
+// again returns the message for an attempt. For the same attempt the message stays as it is.
 func (m message) again(body []byte, attempt int) []byte {
 	if attempt == m.Attempt {
 		return body
@@ -79,49 +82,56 @@ func (m message) again(body []byte, attempt int) []byte {
 // decisionClosed marks a job that a person has ended.
 const decisionClosed = "closed"
 
-// Close ends an open job because a person says so, and gives the reason in its record. One that is
-// queued or runs is failed; what it holds is released, and should its work succeed after all, that
-// counts. One whose charge is pending is unpaid for good; a charge that was made and not noted stays
-// made. A job that has ended is a conflict.
+// Close ends an open job because a person says so, and keeps the reason in its record. A job that is
+// queued or runs becomes failed, and what it holds is released. If its work succeeds after all, that
+// counts. A job whose charge is pending becomes unpaid for good. If the charge was made and not noted
+// yet, it stays made.
+//
+// Close fails with ErrInvalid if there is no reason, with ErrNotFound if there is no job, and with
+// ErrConflict if the job has ended. To close a job again does no harm.
 func (p *Pipeline) Close(ctx context.Context, id, reason string) (Job, error) {
 	if reason == "" {
 		return Job{}, invalid("to close a job needs a reason")
 	}
 	for range swapTries {
-		j, found, err := p.jobs.Get(ctx, id)
-		switch {
-		case err != nil:
+		j, closed, err := p.markClosed(ctx, id, reason)
+		if err != nil {
 			return j, err
-		case !found:
-			return j, headroom.Errorf(headroom.CodeNotFound, nil, "there is no job %q", id)
-		case j.Open():
-			was := j
-			if j.Status == Succeeded {
-				j.Status, j.Charge = Unpaid, ""
-			} else {
-				j.Status = Failed
-			}
-			j.Decision, j.Reason, j.FinishedAt, j.UpdatedAt = decisionClosed, clip(reason), p.now(), p.now()
-			swapped, err := p.jobs.Swap(ctx, was, j)
-			if err != nil {
-				return j, err
-			}
-			if !swapped {
-				continue
-			}
-		case j.Decision != decisionClosed:
-			return j, conflict("job %q has ended: it is %s", id, j.Status)
 		}
-		// Also when it was closed before: that call may have come no further.
+		if !closed {
+			continue
+		}
+		// Do this also if the job was closed before: the earlier call may have been cut off here.
 		if j.Held {
-			attempt := operation(j.ID, max(j.Attempt, 1))
-			if j.Operation != "" {
-				attempt = j.Operation
-			}
-			err = p.release(ctx, j, attempt)
+			err = p.release(ctx, j, cmp.Or(j.Operation, operation(j.ID, j.Attempt)))
 		}
 		p.report(ctx, atOperator, sighting{job: j, decision: j.Decision}, err)
 		return j, err
 	}
 	return Job{}, headroom.Errorf(headroom.CodeContended, nil, "job %q changed %d times in a row", id, swapTries)
+}
+
+// markClosed writes into the record of a job that a person has closed it, unless the record says so
+// already. It returns false if another handler changed the record meanwhile.
+func (p *Pipeline) markClosed(ctx context.Context, id, reason string) (j Job, closed bool, err error) {
+	was, found, err := p.jobs.Get(ctx, id)
+	switch {
+	case err != nil:
+		return was, false, err
+	case !found:
+		return was, false, headroom.Errorf(headroom.CodeNotFound, nil, "there is no job %q", id)
+	case !was.Open() && was.Decision != decisionClosed:
+		return was, false, conflict("job %q has ended: it is %s", id, was.Status)
+	case !was.Open():
+		return was, true, nil
+	}
+	j = was
+	if j.Status == Succeeded {
+		j.Status, j.Charge = Unpaid, ""
+	} else {
+		j.Status = Failed
+	}
+	j.Decision, j.Reason, j.FinishedAt, j.UpdatedAt = decisionClosed, clip(reason), p.now(), p.now()
+	closed, err = p.jobs.Swap(ctx, was, j)
+	return j, closed, err
 }
