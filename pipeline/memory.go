@@ -9,7 +9,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Memory is a table of jobs in memory: for tests and trial runs. The zero value is empty and ready.
+// Memory is a table of jobs in memory, for tests and trial runs. The zero value is empty and ready.
 type Memory struct {
 	mu       sync.Mutex
 	jobs     map[string]Job
@@ -37,7 +37,8 @@ func (m *Memory) Swap(ctx context.Context, was, is Job) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.jobs[is.ID]
-	if have.UserID != was.UserID || have.Status != was.Status || have.Charge != was.Charge || have.Attempt != was.Attempt || have.Returns != was.Returns {
+	if have.UserID != was.UserID || have.Status != was.Status || have.Charge != was.Charge ||
+		have.Attempt != was.Attempt || have.Returns != was.Returns {
 		return false, nil
 	}
 	if m.jobs == nil {
@@ -115,6 +116,7 @@ func (f Filter) chooses(j Job) bool {
 	return (f.UserID == "" || f.UserID == j.UserID) && (f.Status == "" || f.Status == j.Status)
 }
 
+// alive fails if the caller has gone, as a request to a real table would.
 func alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")

@@ -12,13 +12,16 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// MaxJobID is the length of a job id in bytes. An operation id has 256, of which a later attempt takes a few.
+// MaxJobID is how many bytes a job id may have. An operation id may have 256, and a later attempt adds a
+// few to the job id.
 const MaxJobID = 240
 
-// MaxInput is how many bytes the input of an execution may have, but for the name of the plan in it,
-// which is not known when that is looked at: 220 KiB. A state of Step Functions
-// takes 262,144 bytes in all. What is left, 36 KiB, is room for the parameters of a step, and for
-// the result beside the input, or for an error and its cause, which has 32 KiB at most.
+// MaxInput is how many bytes the input of an execution may have: 220 KiB. The name of the plan in it is
+// not counted, because it is not known yet when this is checked.
+//
+// A state of Step Functions takes 256 KiB (262,144 bytes) in all. The remaining 36 KiB are room for
+// the parameters of a step, and for the result beside the input, or for an error and its cause,
+// which has 32 KiB at most.
 const MaxInput = 220 * 1024
 
 // stampKey is the field that the consumer adds to a message on its way to the execution.
@@ -30,16 +33,18 @@ type message struct {
 	UserID  string
 	Class   string
 	Seconds float64 // requested
-	Attempt int     // 1, or more for a deliberate rerun of a failed job
+	Attempt int     // 1, or more for a rerun on purpose of a job that failed
 
-	noClass, noSeconds string // why it cannot be read, in words. Empty: it can
+	// noClass and noSeconds say in words why the class or the duration cannot be read. Empty: it can.
+	noClass, noSeconds string
 
-	// fields are all of the message, also those that are not known here.
+	// fields are all fields of the message, also those that the pipeline does not know.
 	fields fields
 }
 
-// parseMessage reads what identifies a job. What cannot be identified is an error: only a person can tell what was meant, so it belongs into a dead-letter queue.
-// Whether the job can be priced is not looked at.
+// parseMessage reads a message. If it does not identify a job, that is an error: only a person can tell
+// what was meant, so the message belongs into the dead letters. Whether the job can be priced is not
+// checked here.
 func parseMessage(body []byte) (message, error) {
 	if !utf8.Valid(body) {
 		return message{}, invalid("the message is not UTF-8")
@@ -57,7 +62,7 @@ func parseMessage(body []byte) (message, error) {
 // message reads a message from its fields.
 func (f fields) message() (message, error) {
 	m := message{fields: f}
-	// All that can be read is, so that the log can name the job.
+	// Read all that can be read before an error is returned, so that the log can name the job.
 	var noJob, noUser, noAttempt string
 	m.JobID, noJob = m.fields.text("jobId")
 	m.UserID, noUser = m.fields.text("userId")
@@ -74,13 +79,14 @@ func (f fields) message() (message, error) {
 	if m.Attempt < 1 || m.Attempt > 9999 {
 		return m, invalid("attempt %d: want 1 to 9999", m.Attempt)
 	}
-	// A strange class or duration is no error here: the job is identified, so its record can say what is wrong.
+	// A strange class or duration is no error here. The job is known, so its record can say what is
+	// wrong with it.
 	m.Class, m.noClass = m.fields.text("voiceQuality")
 	m.Seconds, m.noSeconds = m.fields.number("durationSeconds")
 	return m, nil
 }
 
-// checkID accepts what a person can read and a log line can hold.
+// checkID accepts an id that a person can read and a log line can hold.
 func checkID(what, id string, most int) error {
 	if id == "" {
 		return invalid("%s is empty", what)
@@ -99,11 +105,11 @@ func checkID(what, id string, most int) error {
 // stamp is what the consumer tells the callback through the execution's input.
 type stamp struct {
 	Attempt     int       `json:"attempt"`
-	Class       string    `json:"voiceQuality,omitempty"`    // as asked
-	Seconds     float64   `json:"durationSeconds,omitempty"` // likewise
+	Class       string    `json:"voiceQuality,omitempty"`    // as the message asked
+	Seconds     float64   `json:"durationSeconds,omitempty"` // as the message asked
 	Plan        string    `json:"plan,omitempty"`            // in force at the start
 	Cost        int64     `json:"cost"`                      // estimated
-	Held        bool      `json:"held,omitempty"`
+	Held        bool      `json:"held,omitempty"`            // units were reserved
 	RequestedAt time.Time `json:"requestedAt,omitzero"`
 }
 
@@ -115,22 +121,26 @@ func (p *Pipeline) asked(m message) (int64, error) {
 	return p.cost(m.Class, m.Seconds)
 }
 
-// input is what the execution gets: the message as it came, and the stamp. Its bytes depend on the message and the job's record alone, so that starting twice is starting once.
+// input is the input of the execution: the message as it came, and the stamp. Its bytes depend only on
+// the message and the job's record, so that a job that is started twice runs once.
 func (m message) input(j Job) ([]byte, error) {
-	all := map[string]any{stampKey: stamp{Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held, RequestedAt: j.RequestedAt}}
+	all := map[string]any{stampKey: stamp{
+		Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held,
+		RequestedAt: j.RequestedAt,
+	}}
 	for name, raw := range m.fields {
 		all[name] = raw
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // what the message holds is passed on as it is
+	encoder.SetEscapeHTML(false) // the fields of the message are passed on as they are
 	if err := encoder.Encode(all); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// fits reports an input that would be too long. At the start it would fail again and again.
+// fits fails if the input would be too long. The start of the execution would fail each time.
 func (m message) fits(j Job, held bool) error {
 	j.Plan, j.Held = "", held
 	text, err := m.input(j)
@@ -140,7 +150,8 @@ func (m message) fits(j Job, held bool) error {
 	return err
 }
 
-// operation is the id under which an attempt of a job holds and charges units. The first attempt's is the job id. No job id has a line break, so that no two attempts of two jobs share one.
+// operation is the id under which an attempt of a job holds and charges units. For the first attempt it
+// is the job id. A job id has no line break, so no two attempts of two jobs share an operation.
 func operation(jobID string, attempt int) string {
 	if attempt <= 1 {
 		return jobID

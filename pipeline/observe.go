@@ -8,14 +8,14 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Decisions that are none of the quota's.
+// Decisions that the quota does not make.
 const (
-	decisionRepeat  = "repeat"  // nothing was left to do
-	decisionStarted = "started" // a repeat that made sure of the start
-	decisionWaits   = "waits"   // its user holds as much at once as can be held
-	decisionQueued  = "queued"  // it was never started, and its message starts it
+	decisionRepeat  = "repeat"  // there was nothing left to do
+	decisionStarted = "started" // a repeat made sure that the execution is started
+	decisionWaits   = "waits"   // the user has as many holds as there can be at once
+	decisionQueued  = "queued"  // the job was never started, and goes back to the queue
 	decisionFailed  = "failed"  // the work failed
-	decisionBehind  = "behind"  // not looked at: it follows on one of its group that failed
+	decisionBehind  = "behind"  // not looked at, because an earlier message of its group failed
 )
 
 // place names a handler in logs and metrics.
@@ -28,7 +28,8 @@ const (
 	atOperator  place = "operator"
 )
 
-// report logs what a handler did with one job: one line, which is also its metrics where a namespace is set.
+// report logs one line about what a handler did with a job. If a namespace is set, the line is also a
+// set of metrics.
 func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) {
 	attrs := []slog.Attr{
 		slog.String("handler", string(at)),
@@ -50,7 +51,7 @@ func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) 
 	p.opts.Logger.LogAttrs(ctx, level, text, attrs...)
 }
 
-// execution is the name of the job's execution, "" of what is no job.
+// execution is the name of the job's execution. It is empty if the job is not known.
 func (s sighting) execution() string {
 	if s.job.ID == "" {
 		return ""
@@ -58,16 +59,18 @@ func (s sighting) execution() string {
 	return ExecutionName(s.job.ID, max(s.job.Attempt, 1))
 }
 
-// metrics are the fields that make a log line a set of metrics, in the embedded metric format of CloudWatch.
+// metrics are the fields that make a log line a set of metrics, in CloudWatch's embedded metric format.
 func (p *Pipeline) metrics(at place, s sighting, err error) []slog.Attr {
+	first := err == nil && !s.replay // neither a failure nor a repeat of what was counted before
+	over := s.answer.Reason == headroom.ReasonRecorded || s.job.Status == Unpaid
 	counts := []struct {
 		name string
 		is   bool
 	}{
-		{"Admitted", err == nil && !s.replay && s.answer.Allowed},
-		{"Refused", err == nil && !s.replay && s.answer.Reason != "" && !s.answer.Allowed},
+		{"Admitted", first && s.answer.Allowed},
+		{"Refused", first && s.answer.Reason != "" && !s.answer.Allowed},
 		{"Replays", err == nil && (s.replay || s.decision == decisionRepeat)},
-		{"OverAtCallback", err == nil && !s.replay && at != atConsumer && (s.answer.Reason == headroom.ReasonRecorded || s.job.Status == Unpaid)},
+		{"OverAtCallback", first && at != atConsumer && over},
 		{"Owed", s.job.Charge == ChargePending}, // the work is done, and still not charged
 		{"Errors", err != nil},
 	}
@@ -77,7 +80,9 @@ func (p *Pipeline) metrics(at place, s sighting, err error) []slog.Attr {
 		Dimensions [][]string
 		Metrics    []metric
 	}
-	d := directive{Namespace: p.opts.Namespace, Dimensions: [][]string{{"handler"}}, Metrics: []metric{{"Latency", "Milliseconds"}}}
+	d := directive{
+		Namespace: p.opts.Namespace, Dimensions: [][]string{{"handler"}}, Metrics: []metric{{"Latency", "Milliseconds"}},
+	}
 	attrs := []slog.Attr{slog.Float64("Latency", float64(s.took.Microseconds())/1000)}
 	for _, c := range counts {
 		n := 0

@@ -1,12 +1,8 @@
 package pipeline
 
-import (
-	"context"
+import "context"
 
-	"github.com/lumcast/headroom"
-)
-
-// reconcile finishes one open job. Of a dry run it only says what would be done.
+// reconcile finishes one open job. In a dry run it only says what it would do.
 func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sighting, ended bool, err error) {
 	seen = sighting{job: j}
 	switch {
@@ -28,7 +24,8 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sightin
 		return seen, false, nil
 	}
 	if !found {
-		// The consumer was cut off before the start, and its message has not come back. When it does, the job runs.
+		// The consumer was cut off before the start, and the message has not come back yet. When it
+		// does, the job runs.
 		if dry {
 			seen.job.Status, seen.decision = Queued, decisionQueued
 			return seen, false, nil
@@ -41,7 +38,7 @@ func (p *Pipeline) reconcile(ctx context.Context, j Job, dry bool) (seen sightin
 		return seen, false, err
 	}
 	if o.JobID != j.ID {
-		return seen, false, headroom.Errorf(headroom.CodeConflict, nil, "execution %q is of job %q, not of %q", j.execution(), o.JobID, j.ID)
+		return seen, false, conflict("execution %q is of job %q, not of %q", j.execution(), o.JobID, j.ID)
 	}
 	if dry {
 		seen.decision = x.Status

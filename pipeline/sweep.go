@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// Settings of a reconciliation that are used where none are given.
+// The settings of a reconciliation, unless ReconcileOptions say otherwise. DefaultDescribes is per
+// second. Every region of Step Functions allows at least that much for good.
 const (
 	DefaultWorkers   = 16
-	DefaultDescribes = 10 // a second: what every region of Step Functions refills at least
+	DefaultDescribes = 10
 )
 
-// describeBurst is how many executions are asked about at once before the rate counts. AWS fills
-// up an account's bucket of some hundreds between two runs.
+// describeBurst is how many executions a run asks about at once before the rate counts. Step Functions
+// allows an account a burst of some hundreds, which is refilled between two runs.
 const describeBurst = 100
 
-// laneLength bounds how many running jobs wait for their turn to be asked about.
+// laneLength bounds how many running jobs wait until their executions are asked about.
 const laneLength = 1 << 16
 
-// bookmarkEvery is after how many jobs the bookmark is kept, for a run that is cut off.
+// bookmarkEvery is after how many jobs a run keeps its place, in case it is cut off.
 const bookmarkEvery = 1000
 
 // mostFailures is how many failures the error of a run names. The log has all of them.
@@ -30,71 +31,80 @@ const mostFailures = 10
 
 // ReconcileOptions are the settings of a reconciliation.
 type ReconcileOptions struct {
-	// OlderThan leaves alone what was written later. It must leave the usual way time to finish by
-	// itself.
+	// OlderThan leaves alone the jobs that changed less than this time ago. It must give jobs the time
+	// to end by themselves.
 	OlderThan time.Duration
-	// DryRun changes nothing, and counts as finished what would be.
+	// DryRun changes nothing. A job that would be finished counts as finished.
 	DryRun bool
 	// Workers is how many jobs are handled at once. Zero: DefaultWorkers.
 	Workers int
-	// Describes is how many executions are asked about a second. Zero: DefaultDescribes. A job whose
+	// Describes is how many executions a run asks about per second. Zero: DefaultDescribes. A job whose
 	// charge is pending needs no such question.
 	Describes float64
-	// Each hears of each job that was finished, or could not be, one at a time, with what was done.
-	// Nil: nobody.
+	// Each is called with each job that was finished or could not be, one at a time. did says what was
+	// done. Nil: nothing is called.
 	Each func(j Job, did string, err error)
 }
 
 // Reconciliation is what a reconciliation found and did.
 type Reconciliation struct {
-	Seen     int  `json:"seen"`     // jobs that were open for too long
+	Seen     int  `json:"seen"`     // jobs that had been open for too long
 	Finished int  `json:"finished"` // of these, brought to their end
-	Running  int  `json:"running"`  // their executions still run
-	Waiting  int  `json:"waiting"`  // queued; their messages wait, or lie in the dead-letter queue
-	Failed   int  `json:"failed"`   // could not be looked at or charged this time
-	More     bool `json:"more"`     // the time was over before the last one; the next run goes on there
+	Running  int  `json:"running"`  // of these, their executions still run
+	Waiting  int  `json:"waiting"`  // of these, queued: their messages wait, or are dead letters
+	Failed   int  `json:"failed"`   // of these, could not be read or charged this time
+	More     bool `json:"more"`     // the time was over before the last job. The next run goes on there
 }
 
-// Reconcile finishes jobs that have been open for long: those whose last event never came, and
-// those whose charge is pending. It asks each execution how it stands, and does what the callback
-// would have done. It may run twice at a time, and beside the callback.
+// Reconcile finishes jobs that have been open for long: their last event never came, or their charge is
+// pending. It asks each execution how it stands, and does what the callback would have done. It may
+// run twice at the same time, and beside the callback.
 //
-// It begins where the last run stopped, takes the one that has been open for longest first, and
-// handles jobs as it reads. Shortly before the context ends it stops and keeps its place. So each
-// run makes progress, and jobs that cannot be finished do not keep others from it.
+// A run begins where the last one stopped, takes the jobs that have been open for longest first, and
+// handles them as it reads. Shortly before the context ends it stops and keeps its place. So each run
+// makes progress, and a job that cannot be finished does not keep others from it.
+//
+// Reconcile fails with ErrInvalid if the options are wrong, before it does anything. Otherwise its
+// error joins the failures of single jobs, and the result counts all jobs nevertheless.
 func (p *Pipeline) Reconcile(ctx context.Context, o ReconcileOptions) (Reconciliation, error) {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Describes = cmp.Or(o.Describes, DefaultDescribes)
 	if o.Workers < 1 || !(o.Describes > 0) || o.OlderThan < 0 {
 		return Reconciliation{}, invalid("a reconciliation wants at least one worker, a rate above 0 and an age of 0 or more")
 	}
-	s := &sweep{p: p, opts: o, before: p.now().Add(-o.OlderThan), pace: pace{every: time.Duration(float64(time.Second) / o.Describes)}}
+	s := &sweep{p: p, opts: o, before: p.now().Add(-o.OlderThan)}
+	s.pace.every = time.Duration(float64(time.Second) / o.Describes)
 	return s.run(ctx)
 }
 
-// sweep is one run of a reconciliation.
+// sweep is one run of a reconciliation. One goroutine reads the places of open jobs. Workers look at
+// the jobs' records, and finish those whose charge is pending. A job that may have an execution waits
+// in the lane until the pace allows another question.
 type sweep struct {
 	p      *Pipeline
 	opts   ReconcileOptions
 	before time.Time
 	pace   pace
-	work   context.Context // of the handling of jobs, which goes on a little when reading has stopped
-	lane   chan *task      // jobs whose executions wait to be asked about. Nil: each is asked about at once
+	// work is the context in which jobs are handled. It ends a little later than the reading.
+	work context.Context
+	// lane has the jobs whose executions wait to be asked about. Nil: each is asked about at once.
+	lane chan *task
 
 	mu       sync.Mutex
 	found    Reconciliation
 	failures []error
-	left     *task // the first of those that were not handled in time
+	left     *task // the first job that was not handled in time
 }
 
 // task is one open job on its way through a sweep.
 type task struct {
-	n     int // in the order of reading
-	at    Opened
+	n     int    // its number in the order of reading
+	at    Opened // its place
 	after Opened // the place before it
 	job   Job
 }
 
+// run reads, waits for what is under way, and keeps the place where the next run begins.
 func (s *sweep) run(ctx context.Context) (Reconciliation, error) {
 	reading, work, cancel := s.times(ctx)
 	defer cancel()
@@ -129,8 +139,9 @@ func (s *sweep) run(ctx context.Context) (Reconciliation, error) {
 	return s.found, errors.Join(s.failures...)
 }
 
-// times divides what time a context has: for reading, and a little longer for what is under way
-// and the bookmark. Who cancels the context stops the reading, and no job in the middle.
+// times divides the time that a context leaves. Reading stops first, and the rest is for the jobs that
+// are under way and for the bookmark. If the caller cancels the context, reading stops, but no job is
+// stopped in the middle.
 func (s *sweep) times(ctx context.Context) (reading, work context.Context, cancel func()) {
 	work = context.WithoutCancel(ctx)
 	end, bounded := ctx.Deadline()
@@ -143,41 +154,12 @@ func (s *sweep) times(ctx context.Context) (reading, work context.Context, cance
 	return reading, work, func() { stopReading(); stopWork() }
 }
 
-// read hands out each open job, from a place to the end and then from the beginning to that place.
-// It returns the last place that was handed out, and whether that was all, when all that was handed
-// out has been handled.
+// read hands out each open job, from a place to the end and then from the beginning to that place, and
+// waits until all have been handled. It returns the last place that was handed out, and whether that
+// was all.
 func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool, err error) {
-	var workers, askers sync.WaitGroup
-	hand := s.look
-	if s.opts.Workers > 1 {
-		s.lane = make(chan *task, laneLength)
-		tasks := make(chan *task)
-		for range s.opts.Workers {
-			workers.Go(func() {
-				for t := range tasks {
-					s.look(ctx, t)
-				}
-			})
-			askers.Go(func() {
-				for t := range s.lane {
-					s.ask(ctx, t)
-				}
-			})
-		}
-		hand = func(ctx context.Context, t *task) {
-			select {
-			case tasks <- t:
-			case <-ctx.Done():
-				s.leave(t)
-			}
-		}
-		defer func() {
-			close(tasks)
-			workers.Wait()
-			close(s.lane)
-			askers.Wait()
-		}()
-	}
+	hand, wait := s.begin(ctx)
+	defer wait()
 	n := 0
 	last = start
 	part := func(from Opened, stop func(Opened) bool) error {
@@ -185,11 +167,11 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 			if ctx.Err() != nil || stop(o) {
 				return false
 			}
-			hand(ctx, &task{n: n, at: o, after: last})
+			hand(&task{n: n, at: o, after: last})
 			last = o
 			n++
 			if n%bookmarkEvery == 0 && !s.opts.DryRun {
-				// In case the run is cut off. Should this fail, the next one looks at some jobs again.
+				// This is in case the run is cut off. If it fails, the next run looks at some jobs again.
 				_ = s.p.jobs.SetBookmark(ctx, last)
 			}
 			return true
@@ -206,7 +188,47 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 	return last, err == nil && ctx.Err() == nil, err
 }
 
-// leave notes a job that this run does not come to.
+// begin starts the workers. It returns how to hand them a job, and how to wait until they have handled
+// all. With one worker each job is handled at once, in the order of reading.
+func (s *sweep) begin(ctx context.Context) (hand func(*task), wait func()) {
+	if s.opts.Workers == 1 {
+		return func(t *task) { s.look(ctx, t) }, func() {}
+	}
+	var workers, askers sync.WaitGroup
+	tasks := make(chan *task)
+	s.lane = make(chan *task, laneLength)
+	for range s.opts.Workers {
+		workers.Go(func() {
+			for t := range tasks {
+				s.look(ctx, t)
+			}
+		})
+		askers.Go(func() {
+			for t := range s.lane {
+				s.ask(ctx, t)
+			}
+		})
+	}
+	hand = func(t *task) { s.pass(ctx, tasks, t) }
+	wait = func() {
+		close(tasks)
+		workers.Wait()
+		close(s.lane)
+		askers.Wait()
+	}
+	return hand, wait
+}
+
+// pass puts a job into a channel, or leaves it if the time is over first.
+func (s *sweep) pass(ctx context.Context, to chan<- *task, t *task) {
+	select {
+	case to <- t:
+	case <-ctx.Done():
+		s.leave(t)
+	}
+}
+
+// leave notes a job that this run does not get to.
 func (s *sweep) leave(t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +253,7 @@ func (s *sweep) look(ctx context.Context, t *task) {
 		s.count(seen, false, err)
 		return
 	case !found || !j.Open() || !j.UpdatedAt.Before(s.before):
-		return // the index runs a little behind, and knows only since when a job is open
+		return // the index is a little behind, and tells only since when a job is open
 	}
 	t.job = j
 	switch {
@@ -240,15 +262,11 @@ func (s *sweep) look(ctx context.Context, t *task) {
 	case s.lane == nil:
 		s.ask(ctx, t)
 	default:
-		select {
-		case s.lane <- t:
-		case <-ctx.Done():
-			s.leave(t)
-		}
+		s.pass(ctx, s.lane, t)
 	}
 }
 
-// ask waits for its turn, and then asks how an execution stands and finishes its job.
+// ask waits for its turn, asks how an execution stands, and finishes its job.
 func (s *sweep) ask(ctx context.Context, t *task) {
 	if !s.pace.wait(ctx) {
 		s.leave(t)
@@ -259,6 +277,7 @@ func (s *sweep) ask(ctx context.Context, t *task) {
 	s.handle(bounded, t)
 }
 
+// handle finishes a job, and logs and counts what became of it.
 func (s *sweep) handle(ctx context.Context, t *task) {
 	began := time.Now()
 	seen, ended, err := s.p.reconcile(ctx, t.job, s.opts.DryRun)
@@ -292,7 +311,7 @@ func (s *sweep) count(seen sighting, ended bool, err error) {
 	}
 }
 
-// pace lets a few pass at once and then one at a time.
+// pace lets a burst pass at once, and then one at a time.
 type pace struct {
 	every time.Duration
 	mu    sync.Mutex
