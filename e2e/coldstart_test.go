@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestColdStart measures, and only requires that there is an answer: from the start of a function's process to its answer to a first event that asks for nothing, and the sizes of program and zip.
+// TestColdStart measures, and only requires that there is an answer: from the start of a function's
+// process to its answer to a first event that asks for nothing, and the sizes of program and zip.
 func TestColdStart(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

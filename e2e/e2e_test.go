@@ -1,7 +1,9 @@
-// Package e2e deploys deploy/aws/template.yaml to an emulator of AWS as a person would, lets the real functions run in it, and compares what is left with a plain model.
+// Package e2e deploys deploy/aws/template.yaml to an emulator of AWS as a person would, lets the
+// real functions run in it, and compares what is left with a plain model.
 //
-// What the emulator cannot do the test does itself: it has no timeout of a whole execution, so the test sends the event TIMED_OUT that AWS would send. The timeout of a step, the events FAILED and ABORTED,
-// retries, the queue's redelivery and its dead letters are the emulator's own.
+// What the emulator cannot do the test does itself: it has no timeout of a whole execution, so the
+// test sends the event TIMED_OUT that AWS would send. The timeout of a step, the events FAILED and
+// ABORTED, retries, the queue's redelivery and its dead letters are the emulator's own.
 package e2e
 
 import (
@@ -59,7 +61,8 @@ func cost(class string, minutes float64) int64 {
 	return map[string]int64{"standard": 1, "neural": 2, "generative": 4}[class] * int64(max(1, math.Ceil(minutes))) // no work is free for its duration
 }
 
-// week is the jobs of one week: users 0-9 stay below their limit whatever happens, 10-15 send a burst of more than they have, 16-19 send work that fails.
+// week is the jobs of one week: users 0-9 stay below their limit whatever happens, 10-15 send a
+// burst of more than they have, 16-19 send work that fails.
 func week(name string) []job {
 	var all []job
 	add := func(j job) {
@@ -178,7 +181,8 @@ type model struct {
 	open []string // jobs whose work was done while the callback was out
 }
 
-// run sends the jobs of a week, some of them twice, in parts that the machine can carry, and waits for their ends.
+// run sends the jobs of a week, some of them twice, in parts that the machine can carry, and waits
+// for their ends.
 func (m *model) run(s *stack, jobs []job) (sent int) {
 	const part = 60
 	for from := 0; from < len(jobs); from += part {
@@ -197,7 +201,8 @@ func (m *model) run(s *stack, jobs []job) (sent int) {
 	return sent
 }
 
-// stopped starts two executions that end without their last step: one is stopped by hand, of which the emulator tells, and one runs out of the state machine's time, of which the test tells.
+// stopped starts two executions that end without their last step: one is stopped by hand, of which
+// the emulator tells, and one runs out of the state machine's time, of which the test tells.
 func (m *model) stopped(s *stack) {
 	s.t.Helper()
 	for i, how := range []string{"ABORTED", "TIMED_OUT"} {
@@ -219,8 +224,9 @@ func (m *model) stopped(s *stack) {
 	}
 }
 
-// outage takes the callback away for ten minutes of the state machine's time. The jobs of the first half of it use up
-// their tries meanwhile, and their executions end as done, not charged; those of the second half are still trying.
+// outage takes the callback away for ten minutes of the state machine's time. The jobs of the first
+// half of it use up their tries meanwhile, and their executions end as done, not charged; those of
+// the second half are still trying.
 func (m *model) outage(s *stack) int {
 	s.t.Helper()
 	const tenMinutes = 10 * time.Minute / 10 // waits are scaled
@@ -329,7 +335,8 @@ func (m *model) overTheTurn(s *stack, root string) int {
 	return len(bodies)
 }
 
-// forgotten leaves a job behind whose execution was never started, as if the consumer had died, lets the scheduled function find it, and sends its message on.
+// forgotten leaves a job behind whose execution was never started, as if the consumer had died,
+// lets the scheduled function find it, and sends its message on.
 func (m *model) forgotten(s *stack, root string) {
 	s.t.Helper()
 	lost := pipeline.Job{ID: "lost", UserID: "user-09", Status: pipeline.Running, Attempt: 1, Class: "neural", Seconds: 60, Cost: 2, Held: m.hold, UpdatedAt: s.clock}

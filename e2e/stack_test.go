@@ -216,7 +216,8 @@ func (s *stack) all() map[string]pipeline.Job {
 	return all
 }
 
-// until looks again and again until a condition holds. Nothing depends on how long that takes, but the patience.
+// until looks again and again until a condition holds. Nothing depends on how long that takes, but
+// the patience.
 func (s *stack) until(what string, holds func() (bool, string)) {
 	s.t.Helper()
 	const patience = 4 * time.Minute

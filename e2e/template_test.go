@@ -388,8 +388,8 @@ func follows(t *testing.T, name string, machine map[string]any) {
 	}
 }
 
-// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the linter
-// look at the state machine that comes of it.
+// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the
+// linter look at the state machine that comes of it.
 func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

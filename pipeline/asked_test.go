@@ -66,7 +66,8 @@ func TestAnExecutionIsAskedAboutOnlyWhereThereMayBeOne(t *testing.T) {
 	if r := w.reconcile(); r != (Reconciliation{Seen: 1, Waiting: 1}) || n["Describe"] > 0 {
 		t.Errorf("%+v, %v", r, n)
 	}
-	// One that went back and has none is refused as any other; where it cannot be known, nothing is.
+	// One that went back and has none is refused as any other; where it cannot be known, nothing
+	// is.
 	modes(t, func(t *testing.T, opts Options) {
 		w := newWorld(t, opts)
 		refused(w, func() { w.send(messageOf(1)) })
@@ -256,7 +257,8 @@ func TestWhoListsJobsMayStop(t *testing.T) {
 	}
 }
 
-// TestUnitsThatAreNotGivenBackAreToldOf: the work no longer fits, and the release of what it held fails.
+// TestUnitsThatAreNotGivenBackAreToldOf: the work no longer fits, and the release of what it held
+// fails.
 func TestUnitsThatAreNotGivenBackAreToldOf(t *testing.T) {
 	w := newWorld(t, Options{Hold: time.Hour, Refuse: true})
 	w.spend("alice", 165)

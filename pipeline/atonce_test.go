@@ -13,8 +13,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestDeliveriesAtOnce lets deliveries, ends and reconciliations of the same jobs happen at the same
-// time, some of them with failing calls: each job that ran is charged once, and none is lost.
+// TestDeliveriesAtOnce lets deliveries, ends and reconciliations of the same jobs happen at the
+// same time, some of them with failing calls: each job that ran is charged once, and none is lost.
 func TestDeliveriesAtOnce(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
 		for seed := range uint64(20) {

@@ -32,8 +32,8 @@ type MessageAttribute struct {
 	Binary   []byte `json:"binaryValue"`
 }
 
-// BatchFailures names the messages of a batch that the queue has to deliver again, in the shape that
-// Lambda's setting ReportBatchItemFailures asks for.
+// BatchFailures names the messages of a batch that the queue has to deliver again, in the shape
+// that Lambda's setting ReportBatchItemFailures asks for.
 type BatchFailures struct {
 	Items []BatchFailure `json:"batchItemFailures"`
 }
@@ -43,16 +43,17 @@ type BatchFailure struct {
 	MessageID string `json:"itemIdentifier"`
 }
 
-// Consume takes the messages of a batch and starts their jobs. It reports each message that fails, and
-// the queue delivers those again. A message that cannot be read at all fails until the queue moves
-// it to the dead letters. In a FIFO queue the later messages of the same group fail too, because
-// their order has to be kept.
+// Consume takes the messages of a batch and starts their jobs. It reports each message that fails,
+// and the queue delivers those again. A message that cannot be read at all fails until the queue
+// moves it to the dead letters. In a FIFO queue the later messages of the same group fail too,
+// because their order has to be kept.
 //
 // The messages share the time that the context leaves. Each gets an equal part of what is left, and
 // at most Options.PerMessage, so that a call that hangs costs its own message and no other.
 //
-// If the event is not a batch (there are no Records, or one has no id), Consume fails with ErrInvalid
-// and has done nothing. Lambda would take an empty answer for a success and delete all messages.
+// If the event is not a batch (there are no Records, or one has no id), Consume fails with
+// ErrInvalid and has done nothing. Lambda would take an empty answer for a success and delete all
+// messages.
 func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) {
 	failures := BatchFailures{Items: []BatchFailure{}}
 	if b.Records == nil {
@@ -111,17 +112,18 @@ func answerBy(ctx context.Context) (time.Time, bool) {
 	return end.Add(-min(time.Second, time.Until(end)/10)), true
 }
 
-// group returns the message group of a delivery, and whether the queue keeps the order of the messages
-// in a group. A standard queue does not: there, groups only give each user a fair share.
+// group returns the message group of a delivery, and whether the queue keeps the order of the
+// messages in a group. A standard queue does not: there, groups only give each user a fair share.
 func (d Delivery) group() (string, bool) {
 	return d.Attributes["MessageGroupId"], strings.HasSuffix(d.Queue, ".fifo")
 }
 
-// maxWraps is how many wrappings are taken off. A message that goes from EventBridge to SNS to SQS has two.
+// maxWraps is how many wrappings are taken off. A message that goes from EventBridge to SNS to SQS
+// has two.
 const maxWraps = 3
 
-// unwrap takes off what SNS and EventBridge put around a message. A body that is not recognised stays
-// as it is. So does one that has a job id, whatever else it has.
+// unwrap takes off what SNS and EventBridge put around a message. A body that is not recognised
+// stays as it is. So does one that has a job id, whatever else it has.
 func unwrap(body []byte) []byte {
 	for range maxWraps {
 		var w struct {

@@ -291,8 +291,8 @@ func (j *watchedJobs) wantOver(t *testing.T, callers context.Context) {
 	}
 }
 
-// TestEachMessageHasItsShareOfTheTime that is left for those that are left, with a tenth of it, or a
-// second, kept for the answer; and at most what one message may take.
+// TestEachMessageHasItsShareOfTheTime that is left for those that are left, with a tenth of it, or
+// a second, kept for the answer; and at most what one message may take.
 func TestEachMessageHasItsShareOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, want := range map[time.Duration][]time.Duration{

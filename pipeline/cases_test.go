@@ -203,7 +203,8 @@ func TestAPendingChargeIsMadeByReconcile(t *testing.T) { // case 46
 			}
 		}
 		w.want("a", Succeeded, ChargePending, 0, held)
-		// The execution fails of it, which the status-change event tells: the work has succeeded all the same.
+		// The execution fails of it, which the status-change event tells: the work has succeeded
+		// all the same.
 		w.stops(ExecutionName("a", 1), "FAILED", "Lambda.Unknown", "", "")
 		if _, err := w.event(ExecutionName("a", 1), "FAILED"); err != nil {
 			t.Fatal(err)

@@ -11,13 +11,14 @@ import (
 )
 
 // charge charges a job whose charge is pending, and notes that in its record. The deduction is the
-// last write that matters. If the note is lost, a repeat makes the same deduction again, and is told
-// that it was made already.
+// last write that matters. If the note is lost, a repeat makes the same deduction again, and is
+// told that it was made already.
 func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, error) {
-	// The record says what to charge, and not the event at hand, so that all repeats ask for the same.
+	// The record says what to charge, and not the event at hand, so that all repeats ask for the
+	// same.
 	r := p.request(j, j.Operation)
-	// The plan that the user has now decides. The plan at the start is a guess, which saves a request
-	// as long as it is right.
+	// The plan that the user has now decides. The plan at the start is a guess, which saves a
+	// request as long as it is right.
 	r.Seen = j.Plan
 	// Nothing was charged before the work first succeeded, however long ago the job was requested.
 	r.Began = j.FinishedAt
@@ -54,9 +55,9 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 	return seen, nil
 }
 
-// chargeByDefault charges under the default plan, past the limit if need be. The user's plan may have
-// left the configuration, which is why the charge was invalid. The work is done, and must not stay
-// uncharged for that. If this fails too, the answer is the first error.
+// chargeByDefault charges under the default plan, past the limit if need be. The user's plan may
+// have left the configuration, which is why the charge was invalid. The work is done, and must not
+// stay uncharged for that. If this fails too, the answer is the first error.
 func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Request, why error) (headroom.Decision, error) {
 	r.AnyPlan, r.Over = true, headroom.OverRecord
 	d, err := p.deduct(ctx, r, j.Held)

@@ -212,7 +212,8 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job
 	}
 	switch {
 	case errors.Is(err, headroom.ErrInvalid), errors.Is(err, headroom.ErrTooOld):
-		// The message names the job, and no repeat will do better. So the record says what is wrong.
+		// The message names the job, and no repeat will do better. So the record says what is
+		// wrong.
 		j.Status, j.Decision, j.Reason, j.FinishedAt = Failed, code(err), clip(err.Error()), p.now()
 		j.Class = clip(j.Class) // it may be as long as a message
 		return j, d, nil

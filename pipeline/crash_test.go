@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A step is one thing that the world does to the pipeline. Each is delivered again if its handler is cut off.
+// A step is one thing that the world does to the pipeline. Each is delivered again if its handler
+// is cut off.
 type step struct {
 	name string
 	do   func(w *world)
@@ -82,7 +83,9 @@ func (w *world) state() string {
 	return b.String()
 }
 
-// TestAHandlerCutOffBetweenAnyTwoWrites (case 30, and 16 for jobs) lets each handler die after each of its writes, once and twice in a row, and delivers again. The end is that of an undisturbed run.
+// TestAHandlerCutOffBetweenAnyTwoWrites (case 30, and 16 for jobs) lets each handler die after each
+// of its writes, once and twice in a row, and delivers again. The end is that of an undisturbed
+// run.
 func TestAHandlerCutOffBetweenAnyTwoWrites(t *testing.T) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +123,9 @@ func TestAHandlerCutOffBetweenAnyTwoWrites(t *testing.T) {
 	}
 }
 
-// TestAnyMixOfDeliveries sends the same few jobs and their ends in any order, doubled, lost, cut off and reconciled, and compares with a plain model: a job that ran and succeeded is charged once at its true cost, any other not at all, and nothing stays held.
+// TestAnyMixOfDeliveries sends the same few jobs and their ends in any order, doubled, lost, cut
+// off and reconciled, and compares with a plain model: a job that ran and succeeded is charged once
+// at its true cost, any other not at all, and nothing stays held.
 func TestAnyMixOfDeliveries(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, opts := range []Options{{}, {Hold: 12 * time.Hour}, {Refuse: true}, {Hold: 12 * time.Hour, Refuse: true}} {

@@ -17,7 +17,8 @@ type outcome struct {
 	Attempt       int
 	Succeeded     bool
 
-	// Class and Seconds are of the work as it was done, if the result tells, or else as it was asked for.
+	// Class and Seconds are of the work as it was done, if the result tells, or else as it was
+	// asked for.
 	Class   string
 	Seconds float64
 	Strange string // why the result cannot be read, in words. Empty: it can be read
@@ -56,8 +57,8 @@ type lastStep struct {
 	} `json:"error"`
 }
 
-// Callback finishes a job. The event is what the last step of the state machine sends, or an event of
-// an execution's status change. An event that tells of no end does nothing. Callback fails with
+// Callback finishes a job. The event is what the last step of the state machine sends, or an event
+// of an execution's status change. An event that tells of no end does nothing. Callback fails with
 // ErrInvalid if the event is neither, and may be called again after any failure.
 func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result, error) {
 	began := time.Now()

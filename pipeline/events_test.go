@@ -35,7 +35,8 @@ func TestAnEventOfTheQueue(t *testing.T) {
 	if want := `{"batchItemFailures":[{"itemIdentifier":"2e1424d4-f796-459a-8184-9c92662be6da"}]}`; err != nil || string(answer) != want {
 		t.Errorf("answer %s, %v, want %s", answer, err, want)
 	}
-	// What is not known passes untouched: a number beyond a float64, and characters that JSON in HTML would escape.
+	// What is not known passes untouched: a number beyond a float64, and characters that JSON in
+	// HTML would escape.
 	const want = `{"durationSeconds":900,"headroom":{"attempt":1,"voiceQuality":"neural","durationSeconds":900,"plan":"free","cost":30,"held":true,"requestedAt":"2026-06-01T12:00:00Z"},` +
 		`"jobId":"episode-17","series":{"id":12345678901234567890,"title":"Ebb & <flow>"},"userId":"alice","voiceQuality":"neural"}`
 	if got := string(w.runs.known[ExecutionName(episode, 1)].Input); got != want {
@@ -98,7 +99,8 @@ func TestEventsOfTheStateMachine(t *testing.T) {
 	}
 }
 
-// TestAJobThatOtherCodeStarted is a change-over: the seed's own consumer starts the execution and writes no record.
+// TestAJobThatOtherCodeStarted is a change-over: the seed's own consumer starts the execution and
+// writes no record.
 func TestAJobThatOtherCodeStarted(t *testing.T) {
 	w := newWorld(t, Options{})
 	for range 2 {
@@ -240,7 +242,8 @@ func TestALogLineIsItsMetrics(t *testing.T) {
 	}
 }
 
-// FuzzWhatComesFromOutside feeds messages and events of any form to the handlers: nothing but a job's own user is ever charged, and never more than once.
+// FuzzWhatComesFromOutside feeds messages and events of any form to the handlers: nothing but a
+// job's own user is ever charged, and never more than once.
 func FuzzWhatComesFromOutside(f *testing.F) {
 	for _, name := range []string{"sqs-batch.json", "status-failed.json", "status-succeeded.json", "status-without-input.json", "last-step-succeeded.json", "last-step-failed.json"} {
 		f.Add(fixture(f, name))
@@ -271,7 +274,9 @@ func FuzzWhatComesFromOutside(f *testing.F) {
 	})
 }
 
-// FuzzMessage holds that a message of any form is refused or identifies a job; that every field that is not known here reaches the execution as it came; and that what the execution was given names the same job again.
+// FuzzMessage holds that a message of any form is refused or identifies a job; that every field
+// that is not known here reaches the execution as it came; and that what the execution was given
+// names the same job again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(body(episode, "alice", "neural", 900)))
 	f.Add([]byte(`{"jobId":"a","userId":"b","voiceQuality":7,"durationSeconds":"x","attempt":2,"more":{"n":1e400,"s":"<\u2028>","deep":[[{}]]}," jobId":null,"JobID":"c"}`))

@@ -35,8 +35,8 @@ func (f fields) text(name string) (s, strange string) {
 	return s, ""
 }
 
-// leastNumber is the smallest number that counts as more than 0. The smallest that DynamoDB can hold
-// is 1e-130, and a job table need not hold less than this.
+// leastNumber is the smallest number that counts as more than 0. The smallest that DynamoDB can
+// hold is 1e-130, and a job table need not hold less than this.
 const leastNumber = 1e-100
 
 // number reads a number. If there is none, strange says why in words. A number that is closer to 0

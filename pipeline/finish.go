@@ -177,7 +177,8 @@ func (p *Pipeline) afterwards(ctx context.Context, o outcome, seen sighting) (si
 	return seen, nil
 }
 
-// release gives back what is held under an id. If nothing is held, or it was charged, it does nothing.
+// release gives back what is held under an id. If nothing is held, or it was charged, it does
+// nothing.
 func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 	r := p.request(j, id)
 	r.AnyPlan = true // units come back under every plan

@@ -43,8 +43,9 @@ var ends = []struct {
 	{"a path of the last step leads nowhere", "FAILED", "States.Runtime", "no such path", `{"durationSeconds":840}`, 28},
 }
 
-// TestFinishedWorkIsChargedHoweverItsExecutionEnded (case 59): the callback is out for as long as the
-// machine tries. The event of the end, or a reconciliation where that is lost too, charges the job.
+// TestFinishedWorkIsChargedHoweverItsExecutionEnded (case 59): the callback is out for as long as
+// the machine tries. The event of the end, or a reconciliation where that is lost too, charges the
+// job.
 func TestFinishedWorkIsChargedHoweverItsExecutionEnded(t *testing.T) {
 	for _, by := range []string{"event", "event without input", "reconciliation"} {
 		for _, end := range ends {
@@ -70,7 +71,8 @@ func TestFinishedWorkIsChargedHoweverItsExecutionEnded(t *testing.T) {
 						_, err := w.p.Reconcile(context.Background(), ReconcileOptions{OlderThan: time.Hour, Workers: 1})
 						return err
 					}
-					// The history cannot be read at first: the job is left as it is, and not taken for failed.
+					// The history cannot be read at first: the job is left as it is, and not taken
+					// for failed.
 					w.runs.history = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
 					if err := tell(); err == nil && !json.Valid([]byte(end.cause)) {
 						t.Error("an end that could not be looked at was taken for one")

@@ -75,8 +75,8 @@ func TestALastStepWithAStrangeFieldIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestAnExecutionWhoseInputCannotBeReadIsToldOf, wherever its end is heard of: to take it for the end
-// of no job, or for no end, would lose it.
+// TestAnExecutionWhoseInputCannotBeReadIsToldOf, wherever its end is heard of: to take it for the
+// end of no job, or for no end, would lose it.
 func TestAnExecutionWhoseInputCannotBeReadIsToldOf(t *testing.T) {
 	for _, input := range []string{`[]`, `not JSON`, `{}`, `{"jobId":7,"userId":"alice"}`, `{"jobId":"a","userId":"alice","headroom":7}`} {
 		for _, status := range []string{"SUCCEEDED", "FAILED", "ABORTED"} {

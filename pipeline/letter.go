@@ -25,7 +25,8 @@ type Letter struct {
 	Over bool
 }
 
-// ReadLetter reads a dead letter and the record of its job. It fails only if the record cannot be read.
+// ReadLetter reads a dead letter and the record of its job. It fails only if the record cannot be
+// read.
 func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 	body = unwrap(body)
 	m, err := parseMessage(body)
@@ -82,10 +83,10 @@ func (m message) again(body []byte, attempt int) []byte {
 // decisionClosed marks a job that a person has ended.
 const decisionClosed = "closed"
 
-// Close ends an open job because a person says so, and keeps the reason in its record. A job that is
-// queued or runs becomes failed, and what it holds is released. If its work succeeds after all, that
-// counts. A job whose charge is pending becomes unpaid for good. If the charge was made and not noted
-// yet, it stays made.
+// Close ends an open job because a person says so, and keeps the reason in its record. A job that
+// is queued or runs becomes failed, and what it holds is released. If its work succeeds after all,
+// that counts. A job whose charge is pending becomes unpaid for good. If the charge was made and
+// not noted yet, it stays made.
 //
 // Close fails with ErrInvalid if there is no reason, with ErrNotFound if there is no job, and with
 // ErrConflict if the job has ended. To close a job again does no harm.

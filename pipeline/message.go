@@ -12,12 +12,12 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// MaxJobID is how many bytes a job id may have. An operation id may have 256, and a later attempt adds a
-// few to the job id.
+// MaxJobID is how many bytes a job id may have. An operation id may have 256, and a later attempt
+// adds a few to the job id.
 const MaxJobID = 240
 
-// MaxInput is how many bytes the input of an execution may have: 220 KiB. The name of the plan in it is
-// not counted, because it is not known yet when this is checked.
+// MaxInput is how many bytes the input of an execution may have: 220 KiB. The name of the plan in
+// it is not counted, because it is not known yet when this is checked.
 //
 // A state of Step Functions takes 256 KiB (262,144 bytes) in all. The remaining 36 KiB are room for
 // the parameters of a step, and for the result beside the input, or for an error and its cause,
@@ -35,16 +35,17 @@ type message struct {
 	Seconds float64 // requested
 	Attempt int     // 1, or more for a rerun on purpose of a job that failed
 
-	// noClass and noSeconds say in words why the class or the duration cannot be read. Empty: it can.
+	// noClass and noSeconds say in words why the class or the duration cannot be read. Empty: it
+	// can.
 	noClass, noSeconds string
 
 	// fields are all fields of the message, also those that the pipeline does not know.
 	fields fields
 }
 
-// parseMessage reads a message. If it does not identify a job, that is an error: only a person can tell
-// what was meant, so the message belongs into the dead letters. Whether the job can be priced is not
-// checked here.
+// parseMessage reads a message. If it does not identify a job, that is an error: only a person can
+// tell what was meant, so the message belongs into the dead letters. Whether the job can be priced
+// is not checked here.
 func parseMessage(body []byte) (message, error) {
 	if !utf8.Valid(body) {
 		return message{}, invalid("the message is not UTF-8")
@@ -121,8 +122,8 @@ func (p *Pipeline) asked(m message) (int64, error) {
 	return p.cost(m.Class, m.Seconds)
 }
 
-// input is the input of the execution: the message as it came, and the stamp. Its bytes depend only on
-// the message and the job's record, so that a job that is started twice runs once.
+// input is the input of the execution: the message as it came, and the stamp. Its bytes depend only
+// on the message and the job's record, so that a job that is started twice runs once.
 func (m message) input(j Job) ([]byte, error) {
 	all := map[string]any{stampKey: stamp{
 		Attempt: j.Attempt, Class: j.Class, Seconds: j.Seconds, Plan: j.Plan, Cost: j.Cost, Held: j.Held,
@@ -150,8 +151,9 @@ func (m message) fits(j Job, held bool) error {
 	return err
 }
 
-// operation is the id under which an attempt of a job holds and charges units. For the first attempt it
-// is the job id. A job id has no line break, so no two attempts of two jobs share an operation.
+// operation is the id under which an attempt of a job holds and charges units. For the first
+// attempt it is the job id. A job id has no line break, so no two attempts of two jobs share an
+// operation.
 func operation(jobID string, attempt int) string {
 	if attempt <= 1 {
 		return jobID

@@ -18,9 +18,9 @@ import (
 // TestAnyHistoryEndsWithEachFinishedJobChargedOnce plays long random histories: messages that come
 // twice, late or again; work that succeeds, fails, times out or is stopped; last steps and events
 // that are lost, late or repeated; redrives, reruns and reconciliations at any time; and all the
-// while calls that fail before or after they take effect, handlers that die, and handlers that meet. A plain model says
-// what was done. When the faults stop, each job whose work was done is charged once at its true
-// cost, no other is charged, and no message is lost.
+// while calls that fail before or after they take effect, handlers that die, and handlers that
+// meet. A plain model says what was done. When the faults stop, each job whose work was done is
+// charged once at its true cost, no other is charged, and no message is lost.
 func TestAnyHistoryEndsWithEachFinishedJobChargedOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { newPlay(t, r).run() })
 }

@@ -11,8 +11,8 @@ const namePrefix = 40
 
 var nameCoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// ExecutionName names the execution of an attempt. The name is the beginning of the job id, a hash of
-// the whole id, and the attempt: "episode-17-mfzwi3lq6ytcm2lomfqxg5dfoi-1".
+// ExecutionName names the execution of an attempt. The name is the beginning of the job id, a hash
+// of the whole id, and the attempt: "episode-17-mfzwi3lq6ytcm2lomfqxg5dfoi-1".
 //
 // It has only letters, digits, - and _, which Step Functions and its logs take, and at most 72 of
 // them, of the 80 that a name may have. Other characters of the id become -. The hash has 130 bits

@@ -28,8 +28,8 @@ const (
 	atOperator  place = "operator"
 )
 
-// report logs one line about what a handler did with a job. If a namespace is set, the line is also a
-// set of metrics.
+// report logs one line about what a handler did with a job. If a namespace is set, the line is also
+// a set of metrics.
 func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) {
 	attrs := []slog.Attr{
 		slog.String("handler", string(at)),
@@ -59,7 +59,8 @@ func (s sighting) execution() string {
 	return ExecutionName(s.job.ID, max(s.job.Attempt, 1))
 }
 
-// metrics are the fields that make a log line a set of metrics, in CloudWatch's embedded metric format.
+// metrics are the fields that make a log line a set of metrics, in CloudWatch's embedded metric
+// format.
 func (p *Pipeline) metrics(at place, s sighting, err error) []slog.Attr {
 	first := err == nil && !s.replay // neither a failure nor a repeat of what was counted before
 	over := s.answer.Reason == headroom.ReasonRecorded || s.job.Status == Unpaid

@@ -1,6 +1,6 @@
-// Package pipeline puts the quota around queued work. A consumer asks the quota before a job starts, a
-// callback charges the job after its work has succeeded, and a reconciliation finishes the jobs whose
-// events were lost.
+// Package pipeline puts the quota around queued work. A consumer asks the quota before a job
+// starts, a callback charges the job after its work has succeeded, and a reconciliation finishes
+// the jobs whose events were lost.
 //
 //	queue -> Consume: preflight or hold -> Executions.Start -> ... work ... -> Callback: deduct or settle
 //
@@ -12,8 +12,8 @@
 //
 // # Repeats
 //
-// Every step may be repeated, and may be cut off between any two of its writes. A repeat finishes what
-// the first call began. No mix of repeats, sources and orders charges a job twice.
+// Every step may be repeated, and may be cut off between any two of its writes. A repeat finishes
+// what the first call began. No mix of repeats, sources and orders charges a job twice.
 package pipeline
 
 import (
@@ -33,8 +33,8 @@ const DefaultMaxSeconds = 24 * 60 * 60
 // otherwise. It is enough for a few requests, each of which is repeated a few times.
 const DefaultPerMessage = 10 * time.Second
 
-// Options are the settings of a Pipeline. The zero value asks by a preflight, and charges finished work
-// past the limit if need be.
+// Options are the settings of a Pipeline. The zero value asks by a preflight, and charges finished
+// work past the limit if need be.
 type Options struct {
 	// Meter is what is charged. Empty: "slots".
 	Meter string
@@ -45,27 +45,29 @@ type Options struct {
 	// machine's timeout and the callback's retries. Zero: the consumer asks by a preflight, which
 	// reserves nothing.
 	Hold time.Duration
-	// Refuse leaves a job unpaid if its true cost no longer fits. False: it is charged past the limit,
-	// because the work is done.
+	// Refuse leaves a job unpaid if its true cost no longer fits. False: it is charged past the
+	// limit, because the work is done.
 	Refuse bool
-	// MaxSeconds is the longest duration that a message or a result may name. Zero: DefaultMaxSeconds.
+	// MaxSeconds is the longest duration that a message or a result may name. Zero:
+	// DefaultMaxSeconds.
 	MaxSeconds float64
-	// PerMessage is the longest time that the consumer takes for one message. Zero: DefaultPerMessage.
+	// PerMessage is the longest time that the consumer takes for one message. Zero:
+	// DefaultPerMessage.
 	PerMessage time.Duration
 
-	// Later sends a message again that has to wait, so that the queue delivers it after a while. Such
-	// a message does not count as failed and never becomes a dead letter. Nil: a message that has to
-	// wait is reported as failed, and comes back by the queue's own rules.
+	// Later sends a message again that has to wait, so that the queue delivers it after a while.
+	// Such a message does not count as failed and never becomes a dead letter. Nil: a message that
+	// has to wait is reported as failed, and comes back by the queue's own rules.
 	Later func(ctx context.Context, d Delivery, after time.Duration) error
 
-	// Clock takes the place of every clock. It is for tests and trial runs only. Nil: the quota goes by
-	// the store's time, and the job table by the host's.
+	// Clock takes the place of every clock. It is for tests and trial runs only. Nil: the quota
+	// goes by the store's time, and the job table by the host's.
 	Clock func() time.Time
 
 	// Logger hears of every decision. Nil: slog.Default().
 	Logger *slog.Logger
-	// Namespace is a CloudWatch namespace. If it is set, the log lines are metrics too, in the embedded
-	// metric format.
+	// Namespace is a CloudWatch namespace. If it is set, the log lines are metrics too, in the
+	// embedded metric format.
 	Namespace string
 }
 
@@ -78,9 +80,9 @@ type Pipeline struct {
 	opts       Options
 }
 
-// New returns a pipeline that decides with engine, prices by catalog, keeps jobs in jobs and runs them by
-// executions. It fails with ErrInvalid if one of them is missing, if Hold is negative or below a second,
-// or if the catalog has no prices for the meter.
+// New returns a pipeline that decides with engine, prices by catalog, keeps jobs in jobs and runs
+// them by executions. It fails with ErrInvalid if one of them is missing, if Hold is negative or
+// below a second, or if the catalog has no prices for the meter.
 func New(
 	engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executions Executions, opts Options,
 ) (*Pipeline, error) {
@@ -120,8 +122,8 @@ func (p *Pipeline) decideAt() time.Time {
 	return time.Time{}
 }
 
-// cost prices work, in units. Work that takes no time at all costs one step, as all work does that is
-// shorter than a step, so that no duration makes work free.
+// cost prices work, in units. Work that takes no time at all costs one step, as all work does that
+// is shorter than a step, so that no duration makes work free.
 func (p *Pipeline) cost(class string, seconds float64) (int64, error) {
 	if !(seconds >= 0 && seconds <= p.opts.MaxSeconds) { // written so that NaN fails
 		return 0, invalid("durationSeconds is %v: want 0 to %v", seconds, p.opts.MaxSeconds)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// owed puts jobs into the table whose charge is pending, each open for a second longer than the next.
+// owed puts jobs into the table whose charge is pending, each open for a second longer than the
+// next.
 func (w *world) owed(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -24,7 +25,8 @@ func (w *world) owed(n int) {
 	}
 }
 
-// TestARunKeepsItsPlace at each thousandth job, and where it is cut off; and a whole one keeps none.
+// TestARunKeepsItsPlace at each thousandth job, and where it is cut off; and a whole one keeps
+// none.
 func TestARunKeepsItsPlace(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.owed(bookmarkEvery + 1)
@@ -151,7 +153,8 @@ func TestARunStopsReadingBeforeItsDeadline(t *testing.T) {
 	})
 }
 
-// TestAJobIsLookedAtAsItsRecordStands and not as the index has it: the index runs behind, and a record may have gone.
+// TestAJobIsLookedAtAsItsRecordStands and not as the index has it: the index runs behind, and a
+// record may have gone.
 func TestAJobIsLookedAtAsItsRecordStands(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		w := newWorld(t, Options{})

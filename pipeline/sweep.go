@@ -16,8 +16,8 @@ const (
 	DefaultDescribes = 10
 )
 
-// describeBurst is how many executions a run asks about at once before the rate counts. Step Functions
-// allows an account a burst of some hundreds, which is refilled between two runs.
+// describeBurst is how many executions a run asks about at once before the rate counts. Step
+// Functions allows an account a burst of some hundreds, which is refilled between two runs.
 const describeBurst = 100
 
 // laneLength bounds how many running jobs wait until their executions are asked about.
@@ -31,18 +31,18 @@ const mostFailures = 10
 
 // ReconcileOptions are the settings of a reconciliation.
 type ReconcileOptions struct {
-	// OlderThan leaves alone the jobs that changed less than this time ago. It must give jobs the time
-	// to end by themselves.
+	// OlderThan leaves alone the jobs that changed less than this time ago. It must give jobs the
+	// time to end by themselves.
 	OlderThan time.Duration
 	// DryRun changes nothing. A job that would be finished counts as finished.
 	DryRun bool
 	// Workers is how many jobs are handled at once. Zero: DefaultWorkers.
 	Workers int
-	// Describes is how many executions a run asks about per second. Zero: DefaultDescribes. A job whose
-	// charge is pending needs no such question.
+	// Describes is how many executions a run asks about per second. Zero: DefaultDescribes. A job
+	// whose charge is pending needs no such question.
 	Describes float64
-	// Each is called with each job that was finished or could not be, one at a time. did says what was
-	// done. Nil: nothing is called.
+	// Each is called with each job that was finished or could not be, one at a time. did says what
+	// was done. Nil: nothing is called.
 	Each func(j Job, did string, err error)
 }
 
@@ -56,13 +56,13 @@ type Reconciliation struct {
 	More     bool `json:"more"`     // the time was over before the last job. The next run goes on there
 }
 
-// Reconcile finishes jobs that have been open for long: their last event never came, or their charge is
-// pending. It asks each execution how it stands, and does what the callback would have done. It may
-// run twice at the same time, and beside the callback.
+// Reconcile finishes jobs that have been open for long: their last event never came, or their
+// charge is pending. It asks each execution how it stands, and does what the callback would have
+// done. It may run twice at the same time, and beside the callback.
 //
-// A run begins where the last one stopped, takes the jobs that have been open for longest first, and
-// handles them as it reads. Shortly before the context ends it stops and keeps its place. So each run
-// makes progress, and a job that cannot be finished does not keep others from it.
+// A run begins where the last one stopped, takes the jobs that have been open for longest first,
+// and handles them as it reads. Shortly before the context ends it stops and keeps its place. So
+// each run makes progress, and a job that cannot be finished does not keep others from it.
 //
 // Reconcile fails with ErrInvalid if the options are wrong, before it does anything. Otherwise its
 // error joins the failures of single jobs, and the result counts all jobs nevertheless.
@@ -77,9 +77,9 @@ func (p *Pipeline) Reconcile(ctx context.Context, o ReconcileOptions) (Reconcili
 	return s.run(ctx)
 }
 
-// sweep is one run of a reconciliation. One goroutine reads the places of open jobs. Workers look at
-// the jobs' records, and finish those whose charge is pending. A job that may have an execution waits
-// in the lane until the pace allows another question.
+// sweep is one run of a reconciliation. One goroutine reads the places of open jobs. Workers look
+// at the jobs' records, and finish those whose charge is pending. A job that may have an execution
+// waits in the lane until the pace allows another question.
 type sweep struct {
 	p      *Pipeline
 	opts   ReconcileOptions
@@ -139,9 +139,9 @@ func (s *sweep) run(ctx context.Context) (Reconciliation, error) {
 	return s.found, errors.Join(s.failures...)
 }
 
-// times divides the time that a context leaves. Reading stops first, and the rest is for the jobs that
-// are under way and for the bookmark. If the caller cancels the context, reading stops, but no job is
-// stopped in the middle.
+// times divides the time that a context leaves. Reading stops first, and the rest is for the jobs
+// that are under way and for the bookmark. If the caller cancels the context, reading stops, but no
+// job is stopped in the middle.
 func (s *sweep) times(ctx context.Context) (reading, work context.Context, cancel func()) {
 	work = context.WithoutCancel(ctx)
 	end, bounded := ctx.Deadline()
@@ -154,9 +154,9 @@ func (s *sweep) times(ctx context.Context) (reading, work context.Context, cance
 	return reading, work, func() { stopReading(); stopWork() }
 }
 
-// read hands out each open job, from a place to the end and then from the beginning to that place, and
-// waits until all have been handled. It returns the last place that was handed out, and whether that
-// was all.
+// read hands out each open job, from a place to the end and then from the beginning to that place,
+// and waits until all have been handled. It returns the last place that was handed out, and whether
+// that was all.
 func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool, err error) {
 	hand, wait := s.begin(ctx)
 	defer wait()
@@ -171,7 +171,8 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 			last = o
 			n++
 			if n%bookmarkEvery == 0 && !s.opts.DryRun {
-				// This is in case the run is cut off. If it fails, the next run looks at some jobs again.
+				// This is in case the run is cut off. If it fails, the next run looks at some jobs
+				// again.
 				_ = s.p.jobs.SetBookmark(ctx, last)
 			}
 			return true
@@ -188,8 +189,8 @@ func (s *sweep) read(ctx context.Context, start Opened) (last Opened, whole bool
 	return last, err == nil && ctx.Err() == nil, err
 }
 
-// begin starts the workers. It returns how to hand them a job, and how to wait until they have handled
-// all. With one worker each job is handled at once, in the order of reading.
+// begin starts the workers. It returns how to hand them a job, and how to wait until they have
+// handled all. With one worker each job is handled at once, in the order of reading.
 func (s *sweep) begin(ctx context.Context) (hand func(*task), wait func()) {
 	if s.opts.Workers == 1 {
 		return func(t *task) { s.look(ctx, t) }, func() {}

@@ -17,8 +17,8 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// A request to a table takes tableLatency. Where it takes slowTable, as many requests fit into a run
-// as into ten times the table: the same rules hold for a tenth of the jobs.
+// A request to a table takes tableLatency. Where it takes slowTable, as many requests fit into a
+// run as into ten times the table: the same rules hold for a tenth of the jobs.
 const (
 	tableLatency = 4 * time.Millisecond
 	slowTable    = 10 * tableLatency

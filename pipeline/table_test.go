@@ -209,7 +209,8 @@ func TestAWrappedLetterIsUnwrapped(t *testing.T) {
 	}
 }
 
-// TestACallThatFailsWhileAMessageWaitsIsTold: its record could not be written, so nothing is sent again.
+// TestACallThatFailsWhileAMessageWaitsIsTold: its record could not be written, so nothing is sent
+// again.
 func TestACallThatFailsWhileAMessageWaitsIsTold(t *testing.T) {
 	sent := 0
 	w := newWorld(t, Options{Hold: time.Hour, Later: func(context.Context, Delivery, time.Duration) error { sent++; return nil }})

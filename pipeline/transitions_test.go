@@ -382,7 +382,8 @@ func TestTwoHappenAtOnce(t *testing.T) {
 				}
 				got := w.outlasts()
 				if h.stands+other.stands == "none" && !slices.Contains(want, got) {
-					// It may be taken for one that never started while it starts. A later run asks again.
+					// It may be taken for one that never started while it starts. A later run asks
+					// again.
 					got = strings.Replace(got, "queued", "running", 1)
 				}
 				if strings.HasPrefix(got, "unpaid") && (h.name == "close" || other.name == "close") {

@@ -10,8 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestNoJobRunsOnADeadHold (case 61): the job table is out until ten messages, whose units are held,
-// are dead letters. The holds end, and others spend the quota. The letters are sent on.
+// TestNoJobRunsOnADeadHold (case 61): the job table is out until ten messages, whose units are
+// held, are dead letters. The holds end, and others spend the quota. The letters are sent on.
 func TestNoJobRunsOnADeadHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		spent         int64
@@ -146,8 +146,9 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestAJobThatWasNeverStartedRunsWhenItsMessageComes (case 60): starts are refused until the message is
-// a dead letter, and reconciliations find that there is no execution. The letter is sent on.
+// TestAJobThatWasNeverStartedRunsWhenItsMessageComes (case 60): starts are refused until the
+// message is a dead letter, and reconciliations find that there is no execution. The letter is sent
+// on.
 func TestAJobThatWasNeverStartedRunsWhenItsMessageComes(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
 		for _, weeks := range []int{0, 1, 4} {
@@ -225,8 +226,9 @@ func TestAJobThatWentBackIsNotRefusedOnceItRuns(t *testing.T) {
 	})
 }
 
-// TestMoreJobsThanHoldsWaitAndRun (case 64): 150 jobs of a user, sent one at a time, with units for all.
-// No message fails, so none becomes a dead letter; each that has to wait comes again, and runs.
+// TestMoreJobsThanHoldsWaitAndRun (case 64): 150 jobs of a user, sent one at a time, with units for
+// all. No message fails, so none becomes a dead letter; each that has to wait comes again, and
+// runs.
 func TestMoreJobsThanHoldsWaitAndRun(t *testing.T) {
 	var queue []Delivery
 	var delays []time.Duration
@@ -334,8 +336,8 @@ func TestHowLongAMessageWaits(t *testing.T) {
 	}
 }
 
-// TestARecordWithAStrangeStatusLosesNoMessage: an application may write records of its own. A message whose job has a
-// status that is none of ours comes back, and says why.
+// TestARecordWithAStrangeStatusLosesNoMessage: an application may write records of its own. A
+// message whose job has a status that is none of ours comes back, and says why.
 func TestARecordWithAStrangeStatusLosesNoMessage(t *testing.T) {
 	for _, status := range []Status{"", "new", "Queued"} {
 		modes(t, func(t *testing.T, opts Options) {

@@ -21,7 +21,8 @@ var monday = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 // crash is what a handler dies of.
 type crash struct{ after int }
 
-// wire stands between the handlers and everything that they write to. It counts the writes, and cuts the handler off after the one that is set.
+// wire stands between the handlers and everything that they write to. It counts the writes, and
+// cuts the handler off after the one that is set.
 type wire struct {
 	writes int
 	cut    int   // after how many writes; 0: never
@@ -172,7 +173,8 @@ func (x *fakeExecutions) Describe(_ context.Context, name string) (Execution, bo
 	})
 }
 
-// Finished reads what a test noted as the result of the work: the output of one that did not succeed.
+// Finished reads what a test noted as the result of the work: the output of one that did not
+// succeed.
 func (x *fakeExecutions) Finished(_ context.Context, name string) ([]byte, bool, error) {
 	return answer(x.meet("Finished"), func() ([]byte, bool, error) {
 		x.mu.Lock()
@@ -270,7 +272,8 @@ func (w *world) send(bodies ...string) []string {
 	return failed
 }
 
-// done says how an execution ended, and lets the last step of the state machine tell it. result is of the work, "" if it failed.
+// done says how an execution ended, and lets the last step of the state machine tell it. result is
+// of the work, "" if it failed.
 func (w *world) done(name, result string) (r Result, err error) {
 	w.t.Helper()
 	w.again(func() {

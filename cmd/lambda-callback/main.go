@@ -1,4 +1,6 @@
-// Command lambda-callback is the Lambda function that charges a job after its work: the state machine's last step, and the target of the status-change rule. onaws.FromEnv lists its environment.
+// Command lambda-callback is the Lambda function that charges a job after its work: the state
+// machine's last step, and the target of the status-change rule. onaws.FromEnv lists its
+// environment.
 package main
 
 import (

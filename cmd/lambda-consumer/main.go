@@ -1,4 +1,5 @@
-// Command lambda-consumer is the Lambda function that takes jobs from the queue, asks for quota and starts their executions. onaws.FromEnv lists its environment.
+// Command lambda-consumer is the Lambda function that takes jobs from the queue, asks for quota and
+// starts their executions. onaws.FromEnv lists its environment.
 package main
 
 import (

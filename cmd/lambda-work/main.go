@@ -1,4 +1,5 @@
-// Command lambda-work is the sample work step of the state machine, to be replaced: it pretends to synthesise. How long that takes and how it ends, the message says in its field "work".
+// Command lambda-work is the sample work step of the state machine, to be replaced: it pretends to
+// synthesise. How long that takes and how it ends, the message says in its field "work".
 package main
 
 import (

@@ -75,7 +75,8 @@ func (s *started) Describe(context.Context, string) (pipeline.Execution, bool, e
 
 func (s *started) Finished(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
 
-// TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week: docs/aws-cost.md prices them.
+// TestWhatAJobCosts measures the requests and units of a job that succeeds, in a running week:
+// docs/aws-cost.md prices them.
 func TestWhatAJobCosts(t *testing.T) {
 	for _, c := range []struct {
 		mode                    string
@@ -159,7 +160,8 @@ func TestWhatAJobCosts(t *testing.T) {
 	}
 }
 
-// itemSize is how much of a table an item takes, as DynamoDB counts: names and values, and 100 bytes.
+// itemSize is how much of a table an item takes, as DynamoDB counts: names and values, and 100
+// bytes.
 func itemSize(t *testing.T, jobs *onaws.Jobs, id string) int {
 	t.Helper()
 	out, err := jobs.Client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &jobs.Table, Key: map[string]types.AttributeValue{"jobId": &types.AttributeValueMemberS{Value: id}}})

@@ -15,8 +15,8 @@ import (
 	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
-// indebted is a stack in which users owe to organisations, of which one item is damaged, and in which a
-// finished job waits for its charge.
+// indebted is a stack in which users owe to organisations, of which one item is damaged, and in
+// which a finished job waits for its charge.
 func indebted(t *testing.T) *onaws.Stack {
 	t.Helper()
 	sdk := (&network{}).sdk()
@@ -65,8 +65,8 @@ func used(t *testing.T, stack *onaws.Stack, subject string) int64 {
 	return u.Limits[0].Used
 }
 
-// TestReconcileFinishesDebts: the scheduled function charges what users owe to organisations. One debt that
-// cannot be finished stops neither the others nor the jobs, and the run says so.
+// TestReconcileFinishesDebts: the scheduled function charges what users owe to organisations. One
+// debt that cannot be finished stops neither the others nor the jobs, and the run says so.
 func TestReconcileFinishesDebts(t *testing.T) {
 	stack := indebted(t)
 	r, err := stack.Reconcile(t.Context(), nil)

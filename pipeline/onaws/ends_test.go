@@ -22,7 +22,8 @@ func TestALineThatCannotBeWrittenIsTold(t *testing.T) {
 	}
 }
 
-// TestTheDeadlineOfARequestEndsWithIt: a function that makes thousands of them keeps no timer of each.
+// TestTheDeadlineOfARequestEndsWithIt: a function that makes thousands of them keeps no timer of
+// each.
 func TestTheDeadlineOfARequestEndsWithIt(t *testing.T) {
 	n := &network{}
 	stack, err := onaws.New(n.sdk(), settings(func(*onaws.Settings) {}))

@@ -54,7 +54,8 @@ func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execut
 	}, true, nil
 }
 
-// failure says which kind of failure err is; nil is none. Handlers repeat whatever failed, so whether a write without an answer took effect need not be told.
+// failure says which kind of failure err is; nil is none. Handlers repeat whatever failed, so
+// whether a write without an answer took effect need not be told.
 func failure(err error, what string) error {
 	var api smithy.APIError
 	var answer *smithyhttp.ResponseError

@@ -19,7 +19,8 @@ import (
 // call is one of a method that asks AWS.
 type call struct {
 	name string
-	// made does it on a table that has one job of alice that ended, "ended", and an open one of bob, "open".
+	// made does it on a table that has one job of alice that ended, "ended", and an open one of
+	// bob, "open".
 	made func(ctx context.Context, jobs *onaws.Jobs) error
 	// requests is how many it makes at least when all is well.
 	requests int
@@ -108,8 +109,8 @@ func elsewhere(q *request) (*http.Response, error) {
 }
 
 // TestNoCallHidesAFailure fails each request of each call, one at a time, in each way: the caller
-// hears of it, and of which kind it is. A hidden failure of StartExecution is a lost message, one of
-// a page of the index a job that stays open.
+// hears of it, and of which kind it is. A hidden failure of StartExecution is a lost message, one
+// of a page of the index a job that stays open.
 func TestNoCallHidesAFailure(t *testing.T) {
 	jobs, n := through(t)
 	base := jobs.Table

@@ -12,11 +12,11 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// Forget deletes all jobs of a user, and returns how many. It reads the whole table. Cut off anywhere, it is called
-// again. progress, unless it is nil, hears after each how many are gone.
+// Forget deletes all jobs of a user, and returns how many. It reads the whole table. Cut off
+// anywhere, it is called again. progress, unless it is nil, hears after each how many are gone.
 //
-// While a job of the user is open it deletes none and fails with ErrConflict: a job that is gone while it runs could
-// not be charged, and a second delivery of its message would start it again.
+// While a job of the user is open it deletes none and fails with ErrConflict: a job that is gone
+// while it runs could not be charged, and a second delivery of its message would start it again.
 func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int)) (jobs int, err error) {
 	if user == "" {
 		return 0, headroom.Errorf(headroom.CodeInvalid, nil, "user is empty")

@@ -78,7 +78,8 @@ func (h *history) read(e types.HistoryEvent) bool {
 		d := e.StateEnteredEventDetails
 		switch aws.ToString(d.Name) {
 		case h.charge:
-			// An input that is cut off has no result that can be read: then the work was what was asked for.
+			// An input that is cut off has no result that can be read: then the work was what was
+			// asked for.
 			h.result, _ = resultIn(d.Input)
 			h.done = true
 			return true

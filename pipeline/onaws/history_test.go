@@ -42,7 +42,8 @@ func activity(output string) string {
 
 func event(kind string) string { return fmt.Sprintf(`{"type":%q,"timestamp":1,"id":1}`, kind) }
 
-// TestTheHistoryTellsWhetherTheWorkIsDone reads histories from their ends, in pages of three events.
+// TestTheHistoryTellsWhetherTheWorkIsDone reads histories from their ends, in pages of three
+// events.
 func TestTheHistoryTellsWhetherTheWorkIsDone(t *testing.T) {
 	const result = `{"durationSeconds":840}`
 	failed := event("LambdaFunctionFailed")

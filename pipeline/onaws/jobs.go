@@ -1,5 +1,5 @@
-// Package onaws keeps the pipeline's jobs in DynamoDB, runs them as executions of Step Functions, and
-// wires both with an engine on DynamoDB: New for a program of your own, Function for Lambda.
+// Package onaws keeps the pipeline's jobs in DynamoDB, runs them as executions of Step Functions,
+// and wires both with an engine on DynamoDB: New for a program of your own, Function for Lambda.
 package onaws
 
 import (
@@ -46,13 +46,15 @@ const (
 	// seconds of Unix time.
 	attrExpires = "expires"
 
-	// attrShard and attrSince are there only while a job is open. They are the keys of the index, which so holds what a reconciliation has to look at, and nothing else.
-	// A job is open since it was requested: were it since its last change, each change would write the index twice more.
+	// attrShard and attrSince are there only while a job is open. They are the keys of the index,
+	// which so holds what a reconciliation has to look at, and nothing else. A job is open since it
+	// was requested: were it since its last change, each change would write the index twice more.
 	attrShard = "openShard"
 	attrSince = "openSince"
 )
 
-// openIndex is the name of the index of open jobs. Its keys are openShard and openSince, strings; it needs no other attribute.
+// openIndex is the name of the index of open jobs. Its keys are openShard and openSince, strings;
+// it needs no other attribute.
 const openIndex = "open"
 
 // stampLayout sorts as text.
@@ -68,8 +70,8 @@ type Jobs struct {
 	// Zero: DefaultShards.
 	Shards int
 	// Keep is how long a job that has come to its end stays, counted from its last change: longer
-	// than operation ids are remembered and a message may come again. Zero: DefaultKeep. The table's
-	// time to live must be on the attribute expires; where it is not, jobs stay for good.
+	// than operation ids are remembered and a message may come again. Zero: DefaultKeep. The
+	// table's time to live must be on the attribute expires; where it is not, jobs stay for good.
 	Keep time.Duration
 }
 
@@ -83,7 +85,8 @@ const (
 
 var _ pipeline.Jobs = (*Jobs)(nil)
 
-// CreateTable creates the table with its index and its time to live, billed by request, and waits until it can be used. A table that exists is left as it is.
+// CreateTable creates the table with its index and its time to live, billed by request, and waits
+// until it can be used. A table that exists is left as it is.
 func (t *Jobs) CreateTable(ctx context.Context) error {
 	attr := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: types.ScalarAttributeTypeS}

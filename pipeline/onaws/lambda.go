@@ -66,8 +66,8 @@ func (h requestLogs) WithGroup(name string) slog.Handler {
 }
 
 // Handler makes the handler of a Lambda function of one that fails with errors of package headroom.
-// Lambda then names the error by its type: ErrorPermanent or ErrorTemporary, so that a state machine
-// repeats only what a repeat may mend.
+// Lambda then names the error by its type: ErrorPermanent or ErrorTemporary, so that a state
+// machine repeats only what a repeat may mend.
 func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (Out, error) {
 		out, err := handle(ctx, in)

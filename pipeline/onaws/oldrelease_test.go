@@ -16,8 +16,8 @@ import (
 	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
-// TestTwoReleasesFinishTheSameJobs lets the release before this one and this one reconcile one table
-// of jobs at the same time, while this one still writes items that the other reads.
+// TestTwoReleasesFinishTheSameJobs lets the release before this one and this one reconcile one
+// table of jobs at the same time, while this one still writes items that the other reads.
 func TestTwoReleasesFinishTheSameJobs(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")

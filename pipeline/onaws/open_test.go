@@ -181,7 +181,8 @@ func TestOnlyAnOpenJobStandsInTheIndex(t *testing.T) {
 	}
 }
 
-// TestABookmarkThatCannotBeReadIsTheBeginning: nothing is passed over. One that can is kept exactly.
+// TestABookmarkThatCannotBeReadIsTheBeginning: nothing is passed over. One that can is kept
+// exactly.
 func TestABookmarkThatCannotBeReadIsTheBeginning(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	at := pipeline.Opened{Since: noon.Add(7 * time.Millisecond), ID: "a"}
@@ -221,7 +222,8 @@ func TestAFailureOfALaterPageEndsTheReading(t *testing.T) {
 	}
 }
 
-// TestAReadingGoesOnWhereItStopped: what stands before the place is not read, and so not paid, again.
+// TestAReadingGoesOnWhereItStopped: what stands before the place is not read, and so not paid,
+// again.
 func TestAReadingGoesOnWhereItStopped(t *testing.T) {
 	jobs, n := through(t)
 	for _, c := range []struct {

@@ -75,7 +75,8 @@ func TestAnAddressThatWasNotToldIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestAQueueIsUsedByManyAtOnce, which the race detector looks at: a batch works on its messages at once.
+// TestAQueueIsUsedByManyAtOnce, which the race detector looks at: a batch works on its messages at
+// once.
 func TestAQueueIsUsedByManyAtOnce(t *testing.T) {
 	n := &network{answer: elsewhere}
 	q := &onaws.Queue{Client: sqs.NewFromConfig(n.sdk())}

@@ -27,7 +27,8 @@ func TestTheRulesAreThoseOfTheSettings(t *testing.T) {
 	}
 }
 
-// TestRulesThatAreTheSameAreNotWrittenAgain: a function that runs each quarter of an hour writes once.
+// TestRulesThatAreTheSameAreNotWrittenAgain: a function that runs each quarter of an hour writes
+// once.
 func TestRulesThatAreTheSameAreNotWrittenAgain(t *testing.T) {
 	jobs, n := through(t)
 	for i, r := range []onaws.Rules{{Over: "record"}, {Over: "record"}, {Over: "refuse"}, {Over: "refuse"}, {Over: "record"}} {
@@ -149,7 +150,8 @@ func TestAJobThatChangesWhileItsUserIsForgotten(t *testing.T) {
 	}
 }
 
-// TestStacksThatRememberIDsOtherwiseDiffer: how long, of all meters or of one, and whether a charge needs an id.
+// TestStacksThatRememberIDsOtherwiseDiffer: how long, of all meters or of one, and whether a charge
+// needs an id.
 func TestStacksThatRememberIDsOtherwiseDiffer(t *testing.T) {
 	const plans = "plans:\n  free:\n    limits: [{meter: slots, units: 5}, {meter: calls, units: 6}]\n"
 	same := onaws.Rules{Config: plans}

@@ -41,8 +41,8 @@ type Settings struct {
 	// headroom.yaml. Empty: the built-in plan and prices.
 	Config string
 
-	// Format is the format that items of users are written in, as dynamostore.Options has it. Zero: as
-	// Config says.
+	// Format is the format that items of users are written in, as dynamostore.Options has it. Zero:
+	// as Config says.
 	Format int
 
 	Options   pipeline.Options

@@ -12,8 +12,8 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// TestNoDurationIsBeyondTheJobTable is case 58 on DynamoDB, whose numbers are from 1e-130 to 1e126: a
-// strange duration is neither a message that comes back for ever nor work that is never charged.
+// TestNoDurationIsBeyondTheJobTable is case 58 on DynamoDB, whose numbers are from 1e-130 to 1e126:
+// a strange duration is neither a message that comes back for ever nor work that is never charged.
 func TestNoDurationIsBeyondTheJobTable(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	now := time.Date(2031, 5, 27, 10, 0, 0, 0, time.UTC)

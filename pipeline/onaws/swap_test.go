@@ -112,7 +112,8 @@ func TestAJobWithoutARecordIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestNoRecordMeansNoItem: one of the application's own that says nothing of the job is a record too.
+// TestNoRecordMeansNoItem: one of the application's own that says nothing of the job is a record
+// too.
 func TestNoRecordMeansNoItem(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	put(t, jobs, map[string]types.AttributeValue{"jobId": &types.AttributeValueMemberS{Value: "a"}, "title": &types.AttributeValueMemberS{Value: "Tides"}})

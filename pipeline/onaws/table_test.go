@@ -91,7 +91,8 @@ func TestATimeToLiveThatIsOnStays(t *testing.T) {
 	}
 }
 
-// TestATableIsWaitedForFiveMinutes, and asked about each second at first. One that exists is not made again.
+// TestATableIsWaitedForFiveMinutes, and asked about each second at first. One that exists is not
+// made again.
 func TestATableIsWaitedForFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		creating := func() (*http.Response, error) {

@@ -39,8 +39,8 @@ func TestTheDefaultsAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// TestAFinishedJobOutlastsEveryLateDelivery: it stays for the longest horizon and the 32 days in which
-// a message comes back, unless a setting says otherwise.
+// TestAFinishedJobOutlastsEveryLateDelivery: it stays for the longest horizon and the 32 days in
+// which a message comes back, unless a setting says otherwise.
 func TestAFinishedJobOutlastsEveryLateDelivery(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
@@ -209,8 +209,8 @@ func owing(t *testing.T) (*onaws.Stack, *network) {
 	return stack, n
 }
 
-// TestAFailureOfAPartOfReconcileIsToldAndStopsNoOther: of keeping the rules, of finishing what users
-// owe, and of finishing jobs.
+// TestAFailureOfAPartOfReconcileIsToldAndStopsNoOther: of keeping the rules, of finishing what
+// users owe, and of finishing jobs.
 func TestAFailureOfAPartOfReconcileIsToldAndStopsNoOther(t *testing.T) {
 	for _, c := range []struct {
 		name   string
