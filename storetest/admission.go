@@ -149,19 +149,6 @@ func requests(t *testing.T, h Harness) {
 	most("a deduction after both", 1, 0, func() { a.admit("g", 1, 2) })
 }
 
-func contentionIsAnError(t *testing.T, h Harness) {
-	a := newWorld(t, h).account(200)
-	s, slow := a.tapped(headroom.Options{})
-	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		// Whatever is tried, others are faster.
-		v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: ids(c)})
-		return v, false, err
-	}
-	slow.fail("loser", 1, headroom.ErrContended)
-	a.uses(0)
-	a.admit("loser", 1, 1)
-}
-
 func firstObeysTheLimit(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.admit("before", 50, 50)

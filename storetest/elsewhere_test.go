@@ -42,7 +42,7 @@ func atHand(v headroom.View) headroom.View {
 func TestHistoryElsewhere(t *testing.T) {
 	h := storetest.Harness{
 		Open:   func(_ testing.TB, clock func() time.Time) headroom.Store { return elsewhere{memstore.New(clock)} },
-		Checks: 300,
+		Checks: 150,
 	}
 	t.Run("rules", func(t *testing.T) { storetest.Run(t, h) })
 	t.Run("model", func(t *testing.T) { storetest.Model(t, h) })

@@ -25,8 +25,6 @@ var admission = []rule{
 		"two writers bring a window of the future back at once; the second must find what the first did"},
 	{"rule 1", "never over while a window is brought back", neverOverInRepair,
 		"while one writer repairs a window another still adds to it, and its units count too"},
-	{"rule 2", "contention without end is an error", contentionIsAnError,
-		"whoever always loses was never refused; an error lets the caller try again"},
 	{"rule 3", "the first deduction of a window obeys the limit", firstObeysTheLimit,
 		"a window that opens with a charge has a limit already"},
 	{"rule 4", "a refusal changes nothing", refusalChangesNothing,

@@ -43,13 +43,16 @@ func (p pair) colleague() pair {
 
 func case51(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	for _, code := range []headroom.Code{headroom.CodeThrottled, headroom.CodeContended, headroom.CodeUnavailable, headroom.CodeRejected, headroom.CodeFormat, headroom.CodeInvalid, headroom.CodeClock} {
+	for code, calls := range map[headroom.Code]int{
+		headroom.CodeThrottled: 100, headroom.CodeContended: 5, headroom.CodeUnavailable: 5, headroom.CodeRejected: 5,
+		headroom.CodeFormat: 5, headroom.CodeInvalid: 5, headroom.CodeClock: 5,
+	} {
 		w.Run(string(code), func(t *testing.T) {
 			p := w.newPair(1000)
 			s, tapped := p.tapped()
 			failure := headroom.Errorf(code, nil, "the store failed; nothing was written")
 			s.fails(p.subject, -1, failure, false)
-			for i := range 100 {
+			for i := range calls {
 				if _, err := tapped.ask(fmt.Sprint("job-", i), 1); !errors.Is(err, failure) {
 					t.Fatalf("call %d: %v", i, err)
 				}
@@ -62,7 +65,7 @@ func case51(t *testing.T, h Harness) {
 			p.colleague().pays("job", 1, 1, 1)
 			// The same ids can be asked again.
 			s.commit = nil
-			tapped.pays("job-7", 1, 2, 1)
+			tapped.pays("job-4", 1, 2, 1)
 		})
 	}
 	w.Run("all units at once", func(t *testing.T) {
@@ -74,10 +77,10 @@ func case51(t *testing.T, h Harness) {
 		}
 		p.colleague().pays("job", 100, 100, 100)
 	})
-	w.Run("the user has spent it", func(t *testing.T) {
+	w.Run("the user has spent it", func(*testing.T) {
 		p := w.newPair(1000)
 		p.account.does(deduct, "own", 100, admitted, 100, 0)
-		for i := range 100 {
+		for i := range 30 {
 			p.refuses(fmt.Sprint("job-", i), 1)
 		}
 		p.free()
@@ -98,7 +101,7 @@ func callerGivesUp(t *testing.T, h Harness) {
 	} {
 		w.Run(c.when, func(t *testing.T) {
 			p := w.newPair(1000)
-			for i := range 100 {
+			for i := range 30 {
 				if id := fmt.Sprint("job-", i); p.givesUp(id, c.write, c.after) == nil {
 					t.Fatalf("%s was charged", id)
 				}

@@ -80,12 +80,12 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		few  int
 	}{
 		{"embedded", func(t *testing.T) *world { return onEmbedded(t, seed) }, 200},
-		{"dynoxide", func(t *testing.T) *world { return onDynamo(t, "dynoxide", seed) }, 100},
+		{"dynoxide", func(t *testing.T) *world { return onDynamo(t, "dynoxide", seed) }, 48},
 		{"dynalite", func(t *testing.T) *world {
 			w := onDynamo(t, "dynalite", seed)
 			w.clients, w.calls = 3, 4 // it does some hundred writes a second
 			return w
-		}, 40},
+		}, 16},
 	} {
 		t.Run(store.name, func(t *testing.T) {
 			w := store.open(t)

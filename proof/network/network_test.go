@@ -499,8 +499,8 @@ func TestAFaultyNetwork(t *testing.T) {
 		})
 	}
 	for _, f := range faults {
-		test("dynoxide", 1_000, 100_000, string(f), f)
+		test("dynoxide", 400, 100_000, string(f), f)
 	}
-	test("dynoxide", 4_000, 100_000, "all of them", faults...)
+	test("dynoxide", 2_400, 100_000, "all of them", faults...)
 	test("dynalite", 150, 5_000, "all of them", faults...)
 }
