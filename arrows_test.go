@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// TestFilesReferOneWay fails if the files of the root package refer to one another in a circle. A
-// reader can then take the files one after another, and never meets a name before its file.
+// TestFilesReferOneWay fails if the files of the root package refer to one another in a circle, or
+// against the order in which doc.go lists them. A reader can take the files in that order, and never
+// meets a name before its file.
 func TestFilesReferOneWay(t *testing.T) {
 	sources := map[string]string{}
 	names, err := filepath.Glob("*.go")
@@ -41,7 +42,54 @@ func TestFilesReferOneWay(t *testing.T) {
 		t.Error("verbs.go refers to nothing: the test does not see the arrows")
 	}
 	if circle := circleIn(arrows); circle != nil {
-		t.Errorf("these files refer to one another in a circle; move a declaration to where it belongs:\n%s", strings.Join(circle, "\n"))
+		t.Fatalf("these files refer to one another in a circle; move a declaration to where it belongs:\n%s", strings.Join(circle, "\n"))
+	}
+	for _, fault := range listFaults(sources["doc.go"], arrows, slices.Sorted(maps.Keys(sources))) {
+		t.Error(fault)
+	}
+}
+
+// listFaults says what is wrong with the list of files in a package comment.
+func listFaults(doc string, arrows map[string]map[string]string, files []string) (faults []string) {
+	_, list, _ := strings.Cut(doc, "# The files")
+	var order []string
+	for line := range strings.Lines(list) {
+		if names, listed := strings.CutPrefix(line, "//\t"); listed {
+			for name := range strings.FieldsSeq(names) {
+				order = append(order, name+".go")
+			}
+		}
+	}
+	for _, name := range files {
+		if name != "doc.go" && !slices.Contains(order, name) {
+			faults = append(faults, name+" is not in the list of files in doc.go")
+		}
+	}
+	for i, name := range order {
+		if !slices.Contains(files, name) || slices.Contains(order[:i], name) {
+			faults = append(faults, name+" is in the list of files in doc.go, but is no file, or is there twice")
+		}
+		for _, to := range slices.Sorted(maps.Keys(arrows[name])) {
+			if !slices.Contains(order[:i], to) {
+				faults = append(faults, fmt.Sprintf("%s refers to %s (%s), which doc.go does not list before it", name, to, arrows[name][to]))
+			}
+		}
+	}
+	return faults
+}
+
+func TestFaultsOfTheListAreFound(t *testing.T) {
+	arrows := map[string]map[string]string{"b.go": {"a.go": "A"}, "c.go": {"a.go": "A"}}
+	for list, want := range map[string][]string{
+		"a b c":   nil,
+		"b a c":   {"b.go refers to a.go (A), which doc.go does not list before it"},
+		"a b":     {"c.go is not in the list of files in doc.go"},
+		"a b c c": {"c.go is in the list of files in doc.go, but is no file, or is there twice"},
+		"d a b c": {"d.go is in the list of files in doc.go, but is no file, or is there twice"},
+	} {
+		if got := listFaults("// # The files\n//\n//\t"+list+"\n", arrows, []string{"a.go", "b.go", "c.go"}); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", list, got, want)
+		}
 	}
 }
 
