@@ -92,9 +92,6 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			}
 			return v, false, nil
 		}
-		if e.once && unsure {
-			return headroom.View{}, false, unknown(nil)
-		}
 	}
 	if len(c.Grants) > 0 && !s.opts.numericGrants(seen) {
 		return v, false, nil // others drew on them in between: the engine waits a little and decides again

@@ -3,6 +3,9 @@ package dynamostore_test
 import (
 	"fmt"
 	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +117,71 @@ func TestAMovedTotalIsCorrected(t *testing.T) {
 			if total.Units != want {
 				t.Errorf("%s has %d units, want %d", total.Window.Key, total.Units, want)
 			}
+		}
+	})
+}
+
+// TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed: between the look at the ledger and the write of a
+// correction, another one brought the same total back into the item, and it moved again.
+func TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine, horizon(2*52*7*24*time.Hour))
+		const weeks = 30
+		for i := range weeks {
+			r.at(tuesday.AddDate(0, 0, 7*i))
+			r.admit("u", fmt.Sprint("a", i), 20, 20)
+			r.admit("u", fmt.Sprint("b", i), 30, 50)
+		}
+		slow := r.another(horizon(2 * 52 * 7 * 24 * time.Hour))
+		start := strconv.FormatInt(headroom.ISOWeek(tuesday).Start.Unix(), 10)
+		stands := func() bool { return r.item("u")["quotaPast"].(*types.AttributeValueMemberM).Value[start] != nil }
+		happened := false
+		slow.wire.reset(func(x *exchange) (*http.Response, error) {
+			if x.op == "UpdateItem" && !happened {
+				happened = true
+				r.refundOf("a0", "of-a0", 20)
+				if !stands() {
+					t.Error("the total does not come back into the item")
+				}
+				for i := 1; stands(); i++ {
+					r.refundOf(fmt.Sprint("a", i), fmt.Sprint("of-a", i), 1)
+				}
+			}
+			return x.pass()
+		})
+		slow.refundOf("b0", "of-b0", 7)
+		if got, want := r.history("u"), headroom.ISOWeek(tuesday).Key+" 23"; !happened || !strings.HasSuffix(got, want) {
+			t.Errorf("the history is %s, want %s at its end", got, want)
+		}
+	})
+}
+
+// TestATotalThatWasLostMeanwhileIsNotCorrected: between the look and the write of a correction, the seed went
+// back to the week that it corrects, and Headroom left it again.
+func TestATotalThatWasLostMeanwhileIsNotCorrected(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		first := headroom.ISOWeek(tuesday)
+		r.admit("u", "a", 30, 30)
+		r.at(monday)
+		r.admit("u", "b", 20, 20)
+		slow := r.another()
+		happened := false
+		slow.wire.reset(func(x *exchange) (*http.Response, error) {
+			if x.op == "UpdateItem" && !happened {
+				happened = true
+				r.seedDeducts("u", first.Key, 10, 200)
+				r.admit("u", "c", 5, 5)
+			}
+			return x.pass()
+		})
+		slow.refundOf("a", "of-a", 7)
+		past := r.item("u")["quotaPast"].(*types.AttributeValueMemberM).Value
+		if got := past[strconv.FormatInt(first.Start.Unix(), 10)]; !happened || !reflect.DeepEqual(got, n(10)) {
+			t.Errorf("the total that the seed left is %v, want 10", got)
+		}
+		if !strings.Contains(r.history("u"), first.Key+" ?") {
+			t.Errorf("the history is %s", r.history("u"))
 		}
 	})
 }

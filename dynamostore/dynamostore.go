@@ -160,22 +160,49 @@ func (s *Store) Close() error { return nil }
 
 // get reads the item of a key and the engine's time.
 func (s *Store) get(ctx context.Context, key headroom.Key, consistent bool) (item, time.Time, error) {
+	attrs, now, err := s.attributes(ctx, key.Subject, consistent)
+	if err != nil {
+		return item{}, now, err
+	}
+	it, err := s.opts.decode(attrs, key, now)
+	return it, now, err
+}
+
+// attributes reads the whole item of a subject, and the engine's time.
+func (s *Store) attributes(ctx context.Context, subject string, consistent bool) (attributes, time.Time, error) {
 	var out *dynamodb.GetItemOutput
 	got, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: &s.opts.Table, Key: s.key(key.Subject), ConsistentRead: &consistent,
+			TableName: &s.opts.Table, Key: s.key(subject), ConsistentRead: &consistent,
 		}, opt)
 		return err
 	})
 	if err != nil {
-		return item{}, got.now, err
+		return nil, got.now, err
 	}
-	it, err := s.opts.decode(out.Item, key, got.now)
-	return it, got.now, err
+	return out.Item, got.now, nil
 }
 
 // update writes one item. If the condition fails, it returns a *types.ConditionalCheckFailedException as it came.
+// Where the item would be too large, it moves ids out of it and tries again.
 func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, answer, error) {
+	var full error // that nothing in the item can move
+	for try := 0; ; try++ {
+		attrs, got, err := s.send(ctx, subject, e)
+		if !tooLarge(err) || got.unsure {
+			return attrs, got, err
+		}
+		if full != nil || try == roomTries {
+			return nil, got, cmp.Or(full, err)
+		}
+		if full, err = s.makeRoom(ctx, subject, err); err != nil {
+			return nil, got, err
+		}
+	}
+}
+
+// send is update of an item that has room.
+func (s *Store) send(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, answer, error) {
 	var out *dynamodb.UpdateItemOutput
 	access := writes
 	if e.once {

@@ -28,16 +28,11 @@ func (s *Store) Forget(ctx context.Context, subject string, meters []string, pro
 			progress(rows)
 		}
 	}
-	attrs, err := s.attributes(ctx, subject)
+	attrs, _, err := s.attributes(ctx, subject, true)
 	if err != nil {
 		return rows, err
 	}
-	for name := range attrs {
-		if meter, ok := s.opts.meterOf(name); ok {
-			meters = append(meters, meter)
-		}
-	}
-	meters = append(slices.Clone(meters), s.opts.Meter)
+	meters = append(slices.Clone(meters), s.opts.meters(attrs)...)
 	slices.Sort(meters)
 	meters = slices.Compact(meters)
 	if err := s.forgetRows(ctx, subject, meters, done); err != nil {
@@ -52,24 +47,22 @@ func (s *Store) Forget(ctx context.Context, subject string, meters []string, pro
 	return rows, s.forgetRows(ctx, subject, meters, done)
 }
 
-// attributes returns the whole item of a subject.
-func (s *Store) attributes(ctx context.Context, subject string) (map[string]types.AttributeValue, error) {
-	var out *dynamodb.GetItemOutput
-	_, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.opts.Table, Key: s.key(subject), ConsistentRead: aws.Bool(true)}, opt)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out.Item, nil
-}
-
 // meterOf returns the meter of which an attribute is, if that is another than the main one.
 func (o Options) meterOf(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, o.Names.Prefix+"/")
 	slash := strings.LastIndexByte(rest, '/')
 	return rest[:max(0, slash)], ok && slash > 0
+}
+
+// meters are the main meter and the others that an item has attributes of.
+func (o Options) meters(attrs attributes) []string {
+	all := map[string]bool{o.Meter: true}
+	for name := range attrs {
+		if meter, ok := o.meterOf(name); ok {
+			all[meter] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // owns reports whether an attribute is Headroom's.

@@ -401,8 +401,8 @@ func TestAMoveOfManyIsAnExpressionThatDynamoDBTakes(t *testing.T) {
 	}
 	it.idsSize = 50_000
 	it.size = 50_000
-	c := headroom.Change{Key: it.key}
-	for _, limit := range []string{"week", "day", "hour"} {
+	limits := []string{"week", "day", "hour"}
+	for _, limit := range limits {
 		p := past{attrs: map[string]types.AttributeValue{}, totals: map[int64]headroom.Total{}}
 		for i := range 60 {
 			start := week.Start.AddDate(0, 0, -7*i-7)
@@ -410,22 +410,23 @@ func TestAMoveOfManyIsAnExpressionThatDynamoDBTakes(t *testing.T) {
 			p.attrs[unix(start)], p.attrs[unknownPast+unix(start)] = num(1), &types.AttributeValueMemberBOOL{Value: true}
 		}
 		it.past[limit], it.state.Counters[limit] = p, headroom.Counter{Window: week}
-		c.Steps = append(c.Steps, headroom.Step{Limit: limit, From: week, To: week})
 	}
-	var e expression
-	rows, _ := o.moveTotals(&e, it, week.End, c)
-	rows = append(rows, o.moveIDs(&e, it, week.End, it.toMove(50_000)-len(rows))...)
+	m := o.move(it, week.End)
+	for _, limit := range limits {
+		m.totals(limit, 2*pastMost)
+	}
+	m.ids(it.toMove(50_000))
 	var in dynamodb.UpdateItemInput
-	e.into(&in)
-	if len(rows) != idsAtMost {
-		t.Errorf("%d rows, want %d", len(rows), idsAtMost)
+	m.e.into(&in)
+	if len(m.rows) != idsAtMost {
+		t.Errorf("%d rows, want %d", len(m.rows), idsAtMost)
 	}
 	for _, expression := range []string{*in.UpdateExpression, *in.ConditionExpression} {
 		if len(expression) > 4096 {
 			t.Errorf("an expression has %d bytes", len(expression))
 		}
 	}
-	if operators := 2 * len(e.conditions); operators > 300 {
+	if operators := 2 * len(m.e.conditions); operators > 300 {
 		t.Errorf("a condition has %d operators", operators)
 	}
 }

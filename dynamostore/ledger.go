@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,16 +40,17 @@ const (
 	ledgerSort    = "row"
 	ledgerExpires = "expires"
 
-	unitBytes   = 1024 // a write is paid by
-	itemBytes   = 960  // past this size of Headroom's attributes ids move, so that a write stays at one unit
-	stepBytes   = 256  // if they have not moved by the time that the item has grown by so much more, somebody tries again
-	idBytes     = 384  // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
-	pastMost    = 8    // past this number of totals the oldest move,
-	pastKept    = 4    // and this many stay
-	pastBytes   = 16   // that a total takes
-	lookRows    = 25   // that a look for one id reads at once; most have one version or none
-	rowsAtOnce  = 25   // as many as one BatchWriteItem takes
-	idsAtMost   = 75   // that move at once if many have gathered: an expression has at most 4 KB
+	unitBytes   = 1024           // a write is paid by
+	itemBytes   = 960            // past this size of Headroom's attributes ids move, so that a write stays at one unit
+	stepBytes   = 256            // if they have not moved by the time that the item has grown by so much more, somebody tries again
+	idBytes     = 384            // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
+	pastMost    = 8              // past this number of totals the oldest move,
+	pastKept    = 4              // and this many stay
+	pastBytes   = 16             // that a total takes
+	lookRows    = 25             // that a look for one id reads at once; most have one version or none
+	rowsAtOnce  = 25             // as many as one BatchWriteItem takes
+	idsAtMost   = 75             // that move at once if many have gathered: an expression has at most 4 KB
+	drainBytes  = 32 * unitBytes // past so many bytes of ids each writer moves some: an earlier release kept them, or the ledger failed for long
 	batchTries  = 5
 	mostVersion = 1e17 - 1
 	passedSlack = 24 * time.Hour
@@ -233,197 +233,6 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, win
 	return rows, err
 }
 
-// tidy moves ids and old totals to the ledger if the item has become large. The charge that made it so is done, so that a failure is only logged: a later writer tries again, and a copy that was interrupted anywhere does no harm.
-func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
-	s.forgetFolded(ctx, it, c)
-	expires := now
-	for _, t := range append([]time.Time{c.Now, it.state.Epoch}, ends(it)...) {
-		if t.After(expires) {
-			expires = t
-		}
-	}
-	expires = expires.Add(2*it.state.Horizon(c.Horizon) + passedSlack)
-
-	var e expression
-	e.equal(e.name(s.opts.field(it.key.Meter, "Format")), num(it.format))
-	rows, corrected := s.opts.moveTotals(&e, it, expires, c)
-	if most := it.toMove(grown(c)) - len(rows); most > 0 {
-		rows = append(rows, s.opts.moveIDs(&e, it, expires, most)...)
-	}
-	if len(e.removes) == 0 {
-		return
-	}
-	err := s.write(ctx, rows)
-	if err == nil {
-		err = s.remove(ctx, it.key, &e)
-	}
-	if err == nil {
-		s.forgetEarlier(ctx, it, corrected)
-	}
-	var lost *types.ConditionalCheckFailedException
-	if err != nil && !errors.As(err, &lost) { // who lost to another writer's tidying has nothing to do
-		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
-	}
-}
-
-// moveTotals takes the oldest totals out of an item that has many, and returns the rows that they become. Who opens a window does it, so that not all do at once.
-// corrected are the limits of which the ledger may have earlier versions of these.
-func (o Options) moveTotals(e *expression, it item, expires time.Time, c headroom.Change) (rows []types.WriteRequest, corrected []string) {
-	for _, step := range c.Steps {
-		limit, counter := step.Limit, it.state.Counters[step.Limit]
-		past := it.past[limit]
-		o.forgetTotals(e, it.key.Meter, limit, past)
-		starts := slices.DeleteFunc(slices.Sorted(maps.Keys(past.totals)), func(start int64) bool {
-			return it.format == formatOne && past.version[start] > 0 || !past.totals[start].Start.Before(counter.Window.Start)
-		})
-		if len(past.totals) > headroom.HistoryWindows+pastMost {
-			continue // once those are gone
-		}
-		move := starts[:max(0, min(len(starts)-pastKept, rowsAtOnce-len(rows)))]
-		if len(starts) <= pastMost || len(move) == 0 || !step.Opens && len(starts) <= 2*pastMost {
-			continue
-		}
-		if slices.ContainsFunc(move, func(start int64) bool { return past.version[start] > 0 }) {
-			corrected = append(corrected, limit)
-		}
-		names := o.counter(it.key.Meter, limit)
-		kept := expires.Add((headroom.HistoryWindows + 1) * counter.Window.End.Sub(counter.Window.Start))
-		for _, start := range move {
-			t := past.totals[start]
-			for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start), versionPast + unix(t.Start)} {
-				at := e.name(names.past, key)
-				if v := past.attrs[key]; v != nil {
-					e.equal(at, v)
-					e.remove(at)
-				} else if strings.HasPrefix(key, versionPast) {
-					e.absent(at) // the same total may be another version
-				}
-			}
-			if past.attrs[oncePast+unix(t.Start)] != nil {
-				e.remove(e.name(names.past, oncePast+unix(t.Start)))
-			}
-			rows = append(rows, ledgerRow(it.key, pastRow(limit, t.Start, past.version[start]), kept, map[string]types.AttributeValue{"total": totalValue(t)}))
-		}
-		more := e.name(names.past, morePast)
-		if past.moved == 0 {
-			e.absent(more)
-		} else {
-			e.equal(more, num(past.moved))
-		}
-		e.set(more, num(past.moved+1))
-	}
-	return rows, corrected
-}
-
-// forgetTotals takes totals out of an item that lie so far back that none of them is shown any more. They are there only because they were corrected.
-func (o Options) forgetTotals(e *expression, meter, limit string, p past) {
-	starts := slices.Sorted(maps.Keys(p.totals))
-	if len(starts) <= headroom.HistoryWindows+pastMost {
-		return
-	}
-	for _, start := range starts[:len(starts)-headroom.HistoryWindows] {
-		at := strconv.FormatInt(start, 10)
-		for _, key := range []string{at, unknownPast + at, oncePast + at, versionPast + at} {
-			if p.attrs[key] != nil {
-				e.remove(e.name(o.counter(meter, limit).past, key))
-			}
-		}
-	}
-}
-
-// moveIDs takes ids out of a full item, at most so many, and returns the rows that they become. An id is only taken as it was copied: one that was refunded or settled since moves another time.
-func (o Options) moveIDs(e *expression, it item, expires time.Time, most int) (rows []types.WriteRequest) {
-	field := func(name string) string { return e.name(o.field(it.key.Meter, name)) }
-	for _, from := range []struct {
-		field   string
-		records map[string]string
-		epoch   time.Time
-	}{{"OpsBefore", it.before, it.state.EpochBefore}, {"Ops", it.ops, it.state.Epoch}} {
-		for _, name := range slices.Sorted(maps.Keys(from.records)) {
-			text := from.records[name]
-			if len(rows) == most || !it.moves(text) {
-				continue
-			}
-			at := e.name(o.field(it.key.Meter, from.field), name)
-			e.equal(at, str(text))
-			e.remove(at)
-			record, version := unmarked(text)
-			rows = append(rows, ledgerRow(it.key, opRow(name, version), expires, map[string]types.AttributeValue{"charge": str(record), "epoch": num(from.epoch.Unix())}))
-		}
-	}
-	e.equal(field("Gen"), num(it.gen))
-	e.equal(field("Epoch"), num(it.state.Epoch.Unix()))
-	e.set(field("Gen"), num(it.gen+1))
-	e.set(field("Spilt"), num(it.state.Epoch.Unix()))
-	return rows
-}
-
-// remove takes what was copied to the ledger out of the item.
-func (s *Store) remove(ctx context.Context, key headroom.Key, e *expression) error {
-	attrs, got, err := s.update(ctx, key.Subject, e)
-	if err != nil {
-		return err
-	}
-	it, err := s.opts.decode(attrs, key, got.now)
-	if err == nil {
-		s.moved.learn(it)
-	}
-	return err
-}
-
-// toMove returns how many ids are to move, at most, by the writer whose change has made the item grow by so many bytes: none unless that made it full.
-// If all who find it full moved ids, many at once would each pay for copying the same ones.
-func (it item) toMove(grown int) int {
-	most := itemBytes
-	for most-(it.size-it.idsSize) < idBytes {
-		most += unitBytes
-	}
-	// marks counts how many a size has passed of those at which somebody is to move ids: most, the end of the unit, and each step from there.
-	marks := func(size int) int {
-		switch end := most + unitBytes - itemBytes; {
-		case size <= most:
-			return 0
-		case size <= end:
-			return 1
-		default:
-			return 2 + (size-end-1)/stepBytes
-		}
-	}
-	switch {
-	case it.idsSize == 0 || marks(it.size) == marks(it.size-grown):
-		return 0
-	case it.idsSize > 2*unitBytes:
-		return idsAtMost
-	}
-	return rowsAtOnce
-}
-
-// grown is about how many bytes a change adds to an item, and rather more than fewer.
-func grown(c headroom.Change) (bytes int) {
-	for _, r := range c.Records {
-		if r.Is == nil {
-			continue
-		}
-		bytes += len(r.Is.String()) + len(versionMark) + 3
-		if r.Is.Kind == headroom.KindHold {
-			bytes += len(r.ID)
-		} else {
-			bytes += len(idName(r.ID))
-		}
-	}
-	for _, d := range c.Debts {
-		if d.Is != nil {
-			bytes += len(d.ID) + len(d.Is.String()) + 1
-		}
-	}
-	for _, step := range c.Steps {
-		if step.Opens {
-			bytes += pastBytes
-		}
-	}
-	return bytes
-}
-
 // forgetFolded deletes the ledger's rows of totals that the change took back into the count.
 func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
 	for _, step := range c.Steps {
@@ -464,13 +273,6 @@ func (s *Store) dropTotals(ctx context.Context, key headroom.Key, limit string, 
 	if err != nil {
 		s.opts.Logger.Warn("headroom: could not delete totals that hold no more", "subject", key.Subject, "ledger", s.opts.Ledger, "error", err)
 	}
-}
-
-func ends(it item) (all []time.Time) {
-	for _, c := range it.state.Counters {
-		all = append(all, c.Window.End)
-	}
-	return all
 }
 
 func ledgerRow(key headroom.Key, row string, expires time.Time, more map[string]types.AttributeValue) types.WriteRequest {

@@ -27,6 +27,7 @@ type Tables struct{ of *tables }
 
 type tables struct {
 	named []named // by name, in its order
+	most  int     // bytes of an item
 	once  sync.Once
 	text  string
 }
@@ -62,15 +63,30 @@ func New(keys map[string][]string) Tables {
 // with returns tables of which one is another.
 func (t Tables) with(name string, changed *table) Tables {
 	i, ok := t.find(name)
-	var before []named
-	if t.of != nil {
-		before = t.of.named
+	of := t.of
+	if of == nil {
+		of = &tables{most: mostItemBytes}
 	}
-	after := append(append(make([]named, 0, len(before)+1), before[:i]...), named{name, changed})
+	after := append(append(make([]named, 0, len(of.named)+1), of.named[:i]...), named{name, changed})
 	if ok {
 		i++
 	}
-	return Tables{&tables{named: append(after, before[i:]...)}}
+	return Tables{&tables{named: append(after, of.named[i:]...), most: of.most}}
+}
+
+// Size is how many bytes of an item count for the limit on them.
+func (t Tables) Size(table string, key ...string) int {
+	if tab := t.table(table); tab != nil {
+		if r := tab.row(key); r != nil {
+			return r.item.size()
+		}
+	}
+	return 0
+}
+
+// Limited returns the tables with so many bytes that an item may have, in place of the service's 400 KB.
+func (t Tables) Limited(bytes int) Tables {
+	return Tables{&tables{named: t.of.named, most: bytes}}
 }
 
 func (t Tables) find(name string) (int, bool) {
@@ -309,7 +325,7 @@ func (t Tables) answer(op string, r *request) (Tables, []byte, error) {
 		}
 		return t, []byte(`{}`), nil
 	}
-	after, answer, err := tab.write(op, r, condition, actions)
+	after, answer, err := tab.write(op, r, condition, actions, t.of.most)
 	if err != nil {
 		return t, nil, err
 	}
@@ -317,7 +333,7 @@ func (t Tables) answer(op string, r *request) (Tables, []byte, error) {
 }
 
 // write answers a PutItem, an UpdateItem or a DeleteItem.
-func (t *table) write(op string, r *request, c *condition, actions []action) (*table, []byte, error) {
+func (t *table) write(op string, r *request, c *condition, actions []action, most int) (*table, []byte, error) {
 	nested := false
 	c.paths(func(path []string) { nested = nested || len(path) > 1 && slices.Contains(t.keys, path[0]) })
 	if nested {
@@ -364,7 +380,10 @@ func (t *table) write(op string, r *request, c *condition, actions []action) (*t
 			return nil, nil, err
 		}
 	}
-	if item.size() > mostItemBytes {
+	if item.size() > most && op == "UpdateItem" {
+		return nil, nil, invalid("Item size to update has exceeded the maximum allowed size")
+	}
+	if item.size() > most {
 		return nil, nil, invalid("Item size has exceeded the maximum allowed size")
 	}
 	after := t.put(key, item)
@@ -493,7 +512,7 @@ func (t Tables) batch(r *request) (Tables, []byte, error) {
 		switch {
 		case w.remove:
 			tab = tab.remove(key)
-		case w.item.size() > mostItemBytes:
+		case w.item.size() > t.of.most:
 			return t, nil, invalid("Item size has exceeded the maximum allowed size")
 		default:
 			tab = tab.put(key, w.item)

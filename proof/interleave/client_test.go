@@ -191,7 +191,7 @@ func (x *explorer) run(n *node) (cache string) {
 			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 		}),
 	})
-	store, err := dynamostore.New(sdk, dynamostore.Options{Table: "users", Logger: slog.New(slog.DiscardHandler)})
+	store, err := dynamostore.New(sdk, dynamostore.Options{Table: "users", Format: x.format, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

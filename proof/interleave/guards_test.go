@@ -47,7 +47,7 @@ func (u update) kind() string {
 	switch {
 	case strings.Contains(set, "quotaGen = ") && strings.Contains(set, "quotaSpilt = "):
 		return "moving ids"
-	case strings.Contains(set, "quotaFormat = ") && strings.Contains(set, "quotaOps = "):
+	case strings.Contains(set, "quotaFormat = ") && strings.Contains(set, "quotaHolds = "):
 		return "first write"
 	}
 	return "write"
@@ -106,7 +106,7 @@ var guards = map[string]notice{
 	"write: attribute_not_exists(quotaOps.*)":                       {world: "one id, three deliveries"},
 	"write: attribute_not_exists(quotaOpsBefore.*)":                 {world: "ids that age"},
 	"write: attribute_not_exists(quotaPast.*)":                      {world: "totals that have moved"},
-	"write: attribute_not_exists(quotaPast.?*)":                     {why: "only a writer that keeps no history makes a total unknown; the seed's own code turns no week in these worlds"},
+	"write: attribute_not_exists(quotaPast.?*)":                     {test: "TestATotalThatWasLostMeanwhileIsNotCorrected"},
 	"write: attribute_not_exists(quotaPast.~*)":                     {why: "who moves a total compares the total too; this notices one that was corrected there and back, whose earlier version is no worse"},
 	"write: quotaPast.~* =":                                         {why: "as attribute_not_exists(quotaPast.~*)"},
 	"write: attribute_type(quotaOps, M)":                            {test: "TestWhatHappensInBetweenIsNoticed"},
@@ -126,8 +126,7 @@ var guards = map[string]notice{
 	"write: quotaOpsBefore.* =":                                     {world: "ids that age, beside holds", with: []string{"write: attribute_not_exists(quotaOps.*)"}},
 	"write: quotaPast.* =":                                          {world: "a window of the future"},
 	"write: quotaPast.* >=":                                         {world: "totals that move"},
-	"write: attribute_not_exists(quotaPast.more)":                   {why: "as quotaPast.more ="},
-	"write: quotaPast.more =":                                       {why: "a total that the ledger has changes only by coming back into the item, which attribute_not_exists(quotaPast.*) notices"},
+	"write: quotaPast.more =":                                       {test: "TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed"},
 	"write: quotaSpan =":                                            {world: "a day and a week"},
 	"write: quotaWeek =":                                            {why: "quotaSpan says the same, unless the seed's own code turns the week"},
 	"write: size(quotaHolds) <=":                                    {world: "as many holds as there can be"},

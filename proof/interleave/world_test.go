@@ -24,6 +24,9 @@ type world struct {
 	folds   bool      // a window of the future is brought back: which window a record counts in is not as it says
 	totals  bool      // operations ask about totals of closed windows in the ledger
 	expires bool      // time to live deletes rows of the ledger whose time is over, at any moment
+	tight   bool      // the item of "u" has as many bytes as an item may have
+	earlier bool      // what is before was written by the release before, in format 1
+	format  int       // in which items are written. 0: the newest
 	noOld   bool      // the engine does not send the item along when a condition fails
 
 	invariants invariants
@@ -90,6 +93,9 @@ func (w *world) begin() memdynamo.Tables {
 	for _, p := range w.before {
 		t = w.after(t, p)
 	}
+	if w.tight {
+		t = t.Limited(t.Size("users", "u"))
+	}
 	return t
 }
 
@@ -100,6 +106,9 @@ func fill(i int) string { return fmt.Sprintf("fill-the-item-%02d", i) }
 func (w *world) after(t memdynamo.Tables, p past) memdynamo.Tables {
 	one := *w
 	one.clients, one.times, one.faults, one.folds, one.before, one.fullAt = []script{{ops: []op{p.op}}}, []time.Time{p.at}, 0, true, nil, time.Time{}
+	if w.earlier {
+		one.format = 1
+	}
 	one.invariants.ended, one.invariants.more = func(*explorer, state) string { return "" }, nil
 	x := newExplorer(&one)
 	if v := x.explore(t); v != nil {

@@ -29,5 +29,21 @@ func ledgerWorlds() []*world {
 			}), past{saturday, refund("p", "day1", 1)}, past{saturday, refund("p2", "day2", 1)}),
 			clients: []script{does(refund("r", "day1", 5), deduct("b", 10)), does(deduct("a", 30))},
 		},
+		{
+			name: "an item that is full", times: still, faults: 1, kinds: mayCrash | mayLose | mayDelay, tight: true, whole: true,
+			before:  append(each(6, func(i int) past { return past{sunday, deduct(fill(i), 1)} }), past{sunday, refund("p", fill(3), 1)}),
+			clients: []script{does(deduct("a", 1)), does(refund("r", fill(4), 1, headroom.CodeInvalid)), does(deduct(fill(4), 1))},
+		},
+		{
+			name: "a full item of the release before", times: still, faults: 1, kinds: mayCrash | mayLose | mayDelay, tight: true, earlier: true, whole: true,
+			before:  each(6, func(i int) past { return past{sunday, deduct(fill(i), 1)} }),
+			clients: []script{does(deduct("a", 1)), does(refund("r", fill(4), 1, headroom.CodeInvalid)), does(deduct(fill(4), 1))},
+		},
+		{
+			name: "a full item that turns", times: []time.Time{epoch.Add(time.Minute)}, faults: 1, kinds: mayCrash | mayLose | mayDelay, tight: true, earlier: true, whole: true,
+			before: append(each(6, func(i int) past { return past{epoch.Add(-day), deduct(fill(i), 1)} }),
+				past{epoch.Add(-day), refund("p", fill(3), 1)}),
+			clients: []script{does(deduct("a", 1)), does(refund("r", fill(3), 1, headroom.CodeInvalid)), does(deduct(fill(4), 1))},
+		},
 	}
 }

@@ -306,6 +306,11 @@ func worlds() []*world {
 			clients: []script{does(deduct("a", 30)), does(deduct("b", 20)), does(refund("r", "ahead10", 4))},
 		},
 		{
+			name: "windows of the future, more than one write takes back", times: turn[:1], folds: true, faults: 1, kinds: mayCrash, whole: true,
+			before:  each(headroom.HistoryWindows, func(i int) past { return past{sunday.Add(time.Duration(i) * week), deduct(fmt.Sprint("ahead", i), 1)} }),
+			clients: []script{does(deduct("a", 30)), does(deduct("b", 20))},
+		},
+		{
 			name: "units carried over", times: turn, faults: 2, kinds: mayLose, catalog: carrying,
 			before:  []past{{sunday, deduct("old", 60)}, {sunday, hold("h", 20, 10*time.Minute)}, {sunday, hold("i", 10, 30*time.Second)}},
 			clients: []script{does(refund("r", "old", 30), deduct("a", 60)), does(deduct("b", 60)), does(release("h", headroom.CodeExpired))},
