@@ -18,10 +18,11 @@ import (
 // Executions runs jobs as executions of a state machine, a standard workflow.
 type Executions struct {
 	Client       *sfn.Client
-	StateMachine string // ARN, without a version or an alias
+	StateMachine string // its ARN, without a version or an alias
 
-	// WorkState is the name of the state that does the work and whose output has the result,
-	// ChargeState that of the one that charges. Empty: DefaultWorkState, DefaultChargeState.
+	// WorkState is the name of the state that does the work, and whose output has the result.
+	// ChargeState is the name of the state that charges. Empty: DefaultWorkState,
+	// DefaultChargeState.
 	WorkState, ChargeState string
 }
 
@@ -29,7 +30,9 @@ var _ pipeline.Executions = (*Executions)(nil)
 
 // Start implements pipeline.Executions. A name is taken for 90 days after its execution has ended.
 func (x *Executions) Start(ctx context.Context, name string, input []byte) error {
-	_, err := x.Client.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &x.StateMachine, Name: &name, Input: aws.String(string(input))})
+	_, err := x.Client.StartExecution(ctx, &sfn.StartExecutionInput{
+		StateMachineArn: &x.StateMachine, Name: &name, Input: aws.String(string(input)),
+	})
 	var exists *types.ExecutionAlreadyExists
 	if errors.As(err, &exists) {
 		return nil
@@ -73,11 +76,11 @@ func failure(err error, what string) error {
 	return headroom.Errorf(headroom.CodeRejected, err, "%s refused the request", what)
 }
 
-// throttles tells of the code of an error that asks for patience: one that the SDK knows for every
-// service, or one of Step Functions or of a key.
+// throttles reports whether the code of an error asks for patience. The SDK knows such codes of
+// every service. Step Functions and the keys of KMS have more. SQS says KmsThrottled for a key.
 func throttles(code string) bool {
 	switch code {
-	case "ExecutionLimitExceeded", "KmsThrottlingException", "KmsThrottled": // the last one is of SQS
+	case "ExecutionLimitExceeded", "KmsThrottlingException", "KmsThrottled":
 		return true
 	}
 	_, known := retry.DefaultThrottleErrorCodes[code]

@@ -32,12 +32,14 @@ func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int))
 		return 0, err
 	}
 	if open.ID != "" {
-		return 0, headroom.Errorf(headroom.CodeConflict, nil, "job %q of user %q is open: wait for its end, or close it, then forget the user", open.ID, user)
+		return 0, headroom.Errorf(headroom.CodeConflict, nil,
+			"job %q of user %q is open: wait for its end, or close it, then forget the user", open.ID, user)
 	}
 	for _, id := range ids {
 		_, err := t.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &t.Table, Key: key(id),
-			ConditionExpression:       aws.String("#user = :user AND attribute_not_exists(#shard)"), // still the user's, and not open
+			// The job must still be the user's, and not be open.
+			ConditionExpression:       aws.String("#user = :user AND attribute_not_exists(#shard)"),
 			ExpressionAttributeNames:  map[string]string{"#user": attrUser, "#shard": attrShard},
 			ExpressionAttributeValues: map[string]types.AttributeValue{":user": text(user)},
 		})
@@ -46,7 +48,8 @@ func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int))
 			if j, found, err := t.Get(ctx, id); err != nil {
 				return jobs, err
 			} else if found && j.UserID == user {
-				return jobs, headroom.Errorf(headroom.CodeConflict, nil, "job %q of user %q was opened again meanwhile: wait for its end, then forget the user", id, user)
+				return jobs, headroom.Errorf(headroom.CodeConflict, nil,
+					"job %q of user %q was opened again meanwhile: wait for its end, then forget the user", id, user)
 			}
 			continue
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// openPage is how many entries of the index one request reads.
+// openPage is how many entries of the index a request reads.
 const openPage = 1000
 
-// ownPrefix begins the keys of items that are no jobs: no id of a job has a control character.
+// ownPrefix begins the keys of items that are not jobs. No job id has a control character.
 const ownPrefix = "\x01"
 
 // bookmarkID is the key of the item in which a reconciliation keeps where it stopped.
@@ -33,14 +33,15 @@ const (
 // shard is the partition of the index that a job is in.
 func (t *Jobs) shard(id string) int {
 	sum := fnv.New32a()
-	sum.Write([]byte(id))
+	_, _ = sum.Write([]byte(id)) // it never fails: see hash.Hash
 	return int(sum.Sum32() % uint32(min(cmp.Or(t.Shards, DefaultShards), MaxShards)))
 }
 
 // Open implements pipeline.Jobs. It reads the index alone, page by page, and merges its shards.
 func (t *Jobs) Open(ctx context.Context, after pipeline.Opened, before time.Time, use func(pipeline.Opened) bool) error {
 	if !after.Since.Before(before) {
-		return nil // a run that leaves younger jobs alone goes on where one that did not has stopped
+		// This run leaves young jobs alone. The place is from one that did not.
+		return nil
 	}
 	var all []*shardReader
 	for n := range MaxShards {
@@ -68,18 +69,21 @@ func (t *Jobs) Open(ctx context.Context, after pipeline.Opened, before time.Time
 	return nil
 }
 
-// shardReader reads the entries of one shard in their order.
+// shardReader reads the entries of one shard in their order. The index orders them by time, and not
+// those of one instant, so the reader takes these together and sorts them.
 type shardReader struct {
-	t             *Jobs
-	after         pipeline.Opened
-	before        time.Time
-	pages         *dynamodb.QueryPaginator
-	ahead, group  []pipeline.Opened // group: those of one instant, which the index does not order
+	t      *Jobs
+	after  pipeline.Opened
+	before time.Time
+	pages  *dynamodb.QueryPaginator
+
+	group         []pipeline.Opened // the entries of the next instant, in order
+	ahead         []pipeline.Opened // what has been read beyond the group
 	lastReadSince time.Time
 }
 
 func (t *Jobs) readShard(n int, after pipeline.Opened, before time.Time) *shardReader {
-	from := "0" // before every year
+	from := "0" // this sorts before every year
 	if !after.IsZero() {
 		from = after.Since.UTC().Format(stampLayout)
 	}
@@ -96,27 +100,16 @@ func (t *Jobs) readShard(n int, after pipeline.Opened, before time.Time) *shardR
 // fill makes sure that group has the next entries, unless there are none.
 func (r *shardReader) fill(ctx context.Context) error {
 	for len(r.group) == 0 {
-		// The group of an instant is whole when a later entry has been read.
-		for r.pages.HasMorePages() && (len(r.ahead) == 0 || r.ahead[len(r.ahead)-1].Since.Equal(r.ahead[0].Since)) {
-			page, err := r.pages.NextPage(ctx)
-			if err != nil {
-				return failure(err, "index "+openIndex+" of job table "+r.t.Table)
-			}
-			for _, item := range page.Items {
-				// What cannot be read stands where the one before it stands: it blocks no other.
-				if since, err := time.Parse(time.RFC3339, str(item, attrSince)); err == nil {
-					r.lastReadSince = since
-				}
-				r.ahead = append(r.ahead, pipeline.Opened{Since: r.lastReadSince, ID: str(item, attrID)})
+		// All entries of an instant have been read once a later entry has been.
+		for r.pages.HasMorePages() && r.sameInstant() == len(r.ahead) {
+			if err := r.readPage(ctx); err != nil {
+				return err
 			}
 		}
 		if len(r.ahead) == 0 {
 			return nil
 		}
-		n := slices.IndexFunc(r.ahead, func(o pipeline.Opened) bool { return !o.Since.Equal(r.ahead[0].Since) })
-		if n < 0 {
-			n = len(r.ahead)
-		}
+		n := r.sameInstant()
 		for _, o := range r.ahead[:n] {
 			if o.Compare(r.after) > 0 && o.Since.Before(r.before) {
 				r.group = append(r.group, o)
@@ -128,15 +121,43 @@ func (r *shardReader) fill(ctx context.Context) error {
 	return nil
 }
 
+// sameInstant is how many of the entries ahead are of the same instant as the first one.
+func (r *shardReader) sameInstant() int {
+	for i, o := range r.ahead {
+		if !o.Since.Equal(r.ahead[0].Since) {
+			return i
+		}
+	}
+	return len(r.ahead)
+}
+
+func (r *shardReader) readPage(ctx context.Context) error {
+	page, err := r.pages.NextPage(ctx)
+	if err != nil {
+		return failure(err, "index "+openIndex+" of job table "+r.t.Table)
+	}
+	for _, item := range page.Items {
+		// An entry whose time cannot be read stands where the one before it stands, and so blocks
+		// no other.
+		if since, err := time.Parse(time.RFC3339, str(item, attrSince)); err == nil {
+			r.lastReadSince = since
+		}
+		r.ahead = append(r.ahead, pipeline.Opened{Since: r.lastReadSince, ID: str(item, attrID)})
+	}
+	return nil
+}
+
 // Bookmark implements pipeline.Jobs.
 func (t *Jobs) Bookmark(ctx context.Context) (pipeline.Opened, error) {
-	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Table, Key: key(bookmarkID), ConsistentRead: aws.Bool(true)})
+	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &t.Table, Key: key(bookmarkID), ConsistentRead: aws.Bool(true),
+	})
 	if err != nil {
 		return pipeline.Opened{}, failure(err, "job table "+t.Table)
 	}
 	since, err := time.Parse(time.RFC3339, str(out.Item, attrMarkSince))
 	if err != nil {
-		return pipeline.Opened{}, nil // none, or one that cannot be read: from the beginning
+		return pipeline.Opened{}, nil // there is none, or it cannot be read: begin at the beginning
 	}
 	return pipeline.Opened{Since: since, ID: str(out.Item, attrMarkID)}, nil
 }

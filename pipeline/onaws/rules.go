@@ -10,7 +10,6 @@ import (
 	"io"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/config"
-	"github.com/lumcast/headroom/pipeline"
 )
 
 // rulesID is the key of the item that holds the rules of the stack.
@@ -26,18 +24,18 @@ const rulesID = ownPrefix + "rules"
 
 const attrRules = "rules"
 
-// Rules are those by which a stack decides. Its reconciliation keeps them with the table of jobs,
-// so that a person at a terminal charges by the same ones.
+// Rules are the rules by which a stack decides. Its reconciliation keeps them with the table of
+// jobs, so that a person at a terminal charges by the same rules.
 type Rules struct {
 	Hold   string `json:"hold,omitempty"`   // how long a hold lasts. Empty: by preflight
 	Over   string `json:"over"`             // record or refuse
-	Plan   string `json:"plan,omitempty"`   // of a user who has none stored
+	Plan   string `json:"plan,omitempty"`   // the plan of a user who has none stored
 	Meter  string `json:"meter,omitempty"`  // what is charged. Empty: slots
 	Config string `json:"config,omitempty"` // the text of headroom.yaml. Empty: the built-in plan
-	Format int    `json:"format,omitempty"` // in which items are written. 0: as the configuration says
+	Format int    `json:"format,omitempty"` // the format of items. 0: as the configuration says
 }
 
-// Rules are those of the settings.
+// Rules returns the rules that the settings make.
 func (s Settings) Rules() Rules {
 	r := Rules{Over: "record", Plan: s.Options.Plan, Meter: s.Options.Meter, Config: s.Config, Format: s.Format}
 	if s.Options.Refuse {
@@ -49,8 +47,8 @@ func (s Settings) Rules() Rules {
 	return r
 }
 
-// Differ says in which rule two stacks differ, "" if in none. Two configurations that say the same
-// in other words do not differ.
+// Differ names a rule in which two stacks differ. It is empty if they differ in none.
+// Configurations that say the same in other words do not differ.
 func (r Rules) Differ(other Rules) (string, error) {
 	mine, err := config.Parse("the configuration", []byte(r.Config))
 	if err != nil {
@@ -67,7 +65,7 @@ func (r Rules) Differ(other Rules) (string, error) {
 		{"what happens when the quota is spent after the work", r.Over == other.Over},
 		{"the plan of a user who has none stored", r.Plan == other.Plan},
 		{"the meter", cmp.Or(r.Meter, "slots") == cmp.Or(other.Meter, "slots")},
-		{"the plans", reflect.DeepEqual(mine.Catalog.Plans(), theirs.Catalog.Plans()) && mine.Catalog.Default() == theirs.Catalog.Default()},
+		{"the plans", samePlans(mine.Catalog, theirs.Catalog)},
 		{"how meters remember operation ids", remember(mine.Catalog, theirs.Catalog)},
 		{"the prices", reflect.DeepEqual(mine.Prices, theirs.Prices)},
 		{"the attributes in DynamoDB", mine.DynamoDB == theirs.DynamoDB},
@@ -80,7 +78,12 @@ func (r Rules) Differ(other Rules) (string, error) {
 	return "", nil
 }
 
-// remember reports whether two catalogs of the same meters remember operation ids alike.
+// samePlans reports whether two catalogs have the same plans, and the same default.
+func samePlans(a, b *headroom.Catalog) bool {
+	return reflect.DeepEqual(a.Plans(), b.Plans()) && a.Default() == b.Default()
+}
+
+// remember reports whether two catalogs with the same meters remember operation ids alike.
 func remember(a, b *headroom.Catalog) bool {
 	return !slices.ContainsFunc(a.Meters(), func(meter string) bool {
 		return a.Horizon(meter) != b.Horizon(meter) || a.NeedsID(meter) != b.NeedsID(meter)
@@ -89,7 +92,9 @@ func remember(a, b *headroom.Catalog) bool {
 
 // Rules returns the rules that a stack has kept with the table, and false if none has.
 func (t *Jobs) Rules(ctx context.Context) (r Rules, found bool, err error) {
-	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Table, Key: key(rulesID), ConsistentRead: aws.Bool(true)})
+	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &t.Table, Key: key(rulesID), ConsistentRead: aws.Bool(true),
+	})
 	if err != nil {
 		return r, false, failure(err, "job table "+t.Table)
 	}
@@ -111,7 +116,7 @@ func (t *Jobs) Rules(ctx context.Context) (r Rules, found bool, err error) {
 	return r, true, nil
 }
 
-// SetRules keeps the rules of a stack with the table. It writes only what is new.
+// SetRules keeps the rules of a stack with the table. It writes only if they have changed.
 func (t *Jobs) SetRules(ctx context.Context, r Rules) error {
 	if have, found, err := t.Rules(ctx); err == nil && found && have == r {
 		return nil
@@ -126,28 +131,4 @@ func (t *Jobs) SetRules(ctx context.Context, r Rules) error {
 		ExpressionAttributeValues: map[string]types.AttributeValue{":r": &types.AttributeValueMemberB{Value: packed.Bytes()}},
 	})
 	return failure(err, "job table "+t.Table)
-}
-
-// Reconcile is what the scheduled function does: it keeps the rules of the stack, and finishes what
-// has been open for long. The event that calls it is not looked at.
-//
-// Before the jobs, and in half of its time at most, it finishes what users owe to organisations.
-func (s *Stack) Reconcile(ctx context.Context, _ json.RawMessage) (Reconciliation, error) {
-	var r Reconciliation
-	kept := s.Jobs.SetRules(ctx, s.Settings.Rules())
-	half, cancel := ctx, func() {}
-	if end, ok := ctx.Deadline(); ok {
-		half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
-	}
-	var owed, err error
-	r.Debts, owed = s.Engine.FinishDebts(half)
-	cancel()
-	r.Reconciliation, err = s.Pipeline.Reconcile(ctx, s.Settings.Reconcile)
-	return r, errors.Join(err, owed, kept)
-}
-
-// Reconciliation is what a run of Stack.Reconcile came across.
-type Reconciliation struct {
-	pipeline.Reconciliation
-	Debts headroom.Finished `json:"debts"`
 }
