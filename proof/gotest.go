@@ -79,27 +79,9 @@ var target = regexp.MustCompile(`^Fuzz\w+$`)
 
 // fuzz runs every fuzz target that there is.
 func fuzz(p *proof) error {
-	listing, err := p.goTest("-list", "^Fuzz", "./...")
+	all, err := p.fuzzTargets()
 	if err != nil {
 		return err
-	}
-	type one struct{ pkg, name string }
-	var all []one
-	var found []string
-	for line := range strings.Lines(listing) {
-		if line = strings.TrimSpace(line); target.MatchString(line) {
-			found = append(found, line)
-			continue
-		}
-		if words := strings.Fields(line); len(words) > 1 && words[0] == "ok" {
-			for _, name := range found {
-				all = append(all, one{words[1], name})
-			}
-		}
-		found = nil
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("no fuzz target was found in:\n%s", listing)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -110,12 +92,7 @@ func fuzz(p *proof) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			begun := time.Now()
-			out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", o.pkg)
-			r := report.Row{Part: "fuzz", Name: strings.TrimPrefix(o.pkg, module+"/") + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}
-			if r.Name == o.pkg+" "+o.name { // the root
-				r.Name = "headroom " + o.name
-			}
+			r, err := p.fuzzes(o)
 			mu.Lock()
 			defer mu.Unlock()
 			if p.ctx.Err() != nil {
@@ -132,6 +109,46 @@ func fuzz(p *proof) error {
 	}
 	wg.Wait()
 	return errors.Join(failures...)
+}
+
+// fuzzTarget is a fuzz target of a package.
+type fuzzTarget struct{ pkg, name string }
+
+// fuzzTargets lists those of all packages.
+func (p *proof) fuzzTargets() (all []fuzzTarget, err error) {
+	listing, err := p.goTest("-list", "^Fuzz", "./...")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(listing) {
+		if line = strings.TrimSpace(line); target.MatchString(line) {
+			found = append(found, line)
+			continue
+		}
+		// The line of a package comes after those of its targets.
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "ok" {
+			for _, name := range found {
+				all = append(all, fuzzTarget{words[1], name})
+			}
+		}
+		found = nil
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no fuzz target was found in:\n%s", listing)
+	}
+	return all, nil
+}
+
+// fuzzes runs one fuzz target.
+func (p *proof) fuzzes(o fuzzTarget) (report.Row, error) {
+	begun := time.Now()
+	out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", o.pkg)
+	name := "headroom" // the root
+	if o.pkg != module {
+		name = strings.TrimPrefix(o.pkg, module+"/")
+	}
+	return report.Row{Part: "fuzz", Name: name + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}, err
 }
 
 const module = "github.com/lumcast/headroom"

@@ -25,7 +25,7 @@ func onMemory(t *testing.T, seed uint64, spoil func(headroom.Store) headroom.Sto
 // spoilt is a store with a fault.
 type spoilt struct {
 	headroom.Store
-	commit func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error)
+	commit commit
 	load   func(ctx context.Context, q headroom.Query, of headroom.Store) (headroom.View, error)
 }
 
@@ -52,91 +52,107 @@ func unguarded(c headroom.Change) headroom.Change {
 	return c
 }
 
-// TestBrokenStoresAreFound: the check can fail.
+// A commit takes the place of a store's own.
+type commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error)
+
+// broken are stores with a fault, each of which the check has to find.
+var broken = map[string]func(headroom.Store) headroom.Store{
+	"reads, then writes without a guard": func(s headroom.Store) headroom.Store { return spoilt{Store: s, commit: readsThenWrites} },
+	"acknowledges and forgets, now and then": func(s headroom.Store) headroom.Store {
+		return spoilt{Store: s, commit: sometimes(20, forgets)}
+	},
+	"counts twice where the answer was lost": func(s headroom.Store) headroom.Store { return spoilt{Store: s, commit: countsTwice} },
+	"shows what was there before":            showsWhatWasThere,
+	"turns no week":                          func(s headroom.Store) headroom.Store { return spoilt{Store: s, commit: turnsNoWeek} },
+	"is always contended": func(s headroom.Store) headroom.Store {
+		return spoilt{Store: s, commit: fails(headroom.ErrContended)}
+	},
+	"is down one time in seven, where no fault was": func(s headroom.Store) headroom.Store {
+		return spoilt{Store: s, commit: sometimes(7, fails(headroom.ErrUnavailable))}
+	},
+}
+
+// sometimes is a commit that has a fault one time in so many.
+func sometimes(of int64, faulty commit) commit {
+	var n atomic.Int64
+	return func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+		if traced(ctx) == nil || n.Add(1)%of != 0 {
+			return to.Commit(ctx, c)
+		}
+		return faulty(ctx, c, to)
+	}
+}
+
+func fails(err error) commit {
+	return func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error) {
+		return headroom.View{}, false, err
+	}
+}
+
+func readsThenWrites(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+	v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
+	if err != nil || !c.Holds(v) {
+		return v, false, err
+	}
+	runtime.Gosched()
+	return to.Commit(ctx, unguarded(c))
+}
+
+func forgets(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+	v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
+	if err != nil || !c.Holds(v) {
+		return v, false, err
+	}
+	v.State = c.Apply(v.State)
+	return v, true, nil
+}
+
+func countsTwice(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+	v, done, err := to.Commit(ctx, c)
+	if t := traced(ctx); !done || t == nil || t.kind != lose {
+		return v, done, err
+	}
+	again := c
+	again.Records, again.Grants, again.AllGrants = nil, nil, false
+	again.Epoch, again.Rotate = v.State.Epoch, time.Time{}
+	again.Steps = slices.Clone(c.Steps)
+	for i := range again.Steps {
+		again.Steps[i].From, again.Steps[i].Opens = again.Steps[i].To, false
+	}
+	_, _, _ = to.Commit(ctx, unguarded(again))
+	return v, done, err
+}
+
+func showsWhatWasThere(s headroom.Store) headroom.Store {
+	var mu sync.Mutex
+	last := map[headroom.Key]headroom.View{}
+	return spoilt{Store: s, load: func(ctx context.Context, q headroom.Query, of headroom.Store) (headroom.View, error) {
+		v, err := of.Load(ctx, q)
+		mu.Lock()
+		defer mu.Unlock()
+		old, ok := last[q.Key]
+		if last[q.Key] = v; err == nil && ok && len(q.IDs) == 0 {
+			return old, nil
+		}
+		return v, err
+	}}
+}
+
+func turnsNoWeek(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
+	c.Steps = slices.Clone(c.Steps)
+	for i := range c.Steps {
+		if s := &c.Steps[i]; s.Opens && !s.From.IsZero() {
+			s.Opens, s.To = false, s.From
+		}
+	}
+	return to.Commit(ctx, c)
+}
+
+// TestBrokenStoresAreFound shows that the check can fail.
 func TestBrokenStoresAreFound(t *testing.T) {
 	seed := report.Seed(t)
 	const most = 3000 // histories in which each of them must be found
-	for name, spoil := range map[string]func(headroom.Store) headroom.Store{
-		"reads, then writes without a guard": func(s headroom.Store) headroom.Store {
-			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
-				if err != nil || !c.Holds(v) {
-					return v, false, err
-				}
-				runtime.Gosched()
-				return to.Commit(ctx, unguarded(c))
-			}}
-		},
-		"acknowledges and forgets, now and then": func(s headroom.Store) headroom.Store {
-			var n atomic.Int64
-			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				if n.Add(1)%20 != 0 {
-					return to.Commit(ctx, c)
-				}
-				v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
-				if err != nil || !c.Holds(v) {
-					return v, false, err
-				}
-				v.State = c.Apply(v.State)
-				return v, true, nil
-			}}
-		},
-		"counts twice where the answer was lost": func(s headroom.Store) headroom.Store {
-			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				v, done, err := to.Commit(ctx, c)
-				if t := traced(ctx); done && t != nil && t.kind == lose {
-					again := c
-					again.Records, again.Grants, again.AllGrants = nil, nil, false
-					again.Epoch, again.Rotate = v.State.Epoch, time.Time{}
-					again.Steps = slices.Clone(c.Steps)
-					for i := range again.Steps {
-						again.Steps[i].From, again.Steps[i].Opens = again.Steps[i].To, false
-					}
-					_, _, _ = to.Commit(ctx, unguarded(again))
-				}
-				return v, done, err
-			}}
-		},
-		"shows what was there before": func(s headroom.Store) headroom.Store {
-			var mu sync.Mutex
-			last := map[headroom.Key]headroom.View{}
-			return spoilt{Store: s, load: func(ctx context.Context, q headroom.Query, of headroom.Store) (headroom.View, error) {
-				v, err := of.Load(ctx, q)
-				mu.Lock()
-				defer mu.Unlock()
-				old, ok := last[q.Key]
-				if last[q.Key] = v; err == nil && ok && len(q.IDs) == 0 {
-					return old, nil
-				}
-				return v, err
-			}}
-		},
-		"turns no week": func(s headroom.Store) headroom.Store {
-			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				c.Steps = slices.Clone(c.Steps)
-				for i := range c.Steps {
-					if s := &c.Steps[i]; s.Opens && !s.From.IsZero() {
-						s.Opens, s.To = false, s.From
-					}
-				}
-				return to.Commit(ctx, c)
-			}}
-		},
-		"is always contended": func(s headroom.Store) headroom.Store {
-			return spoilt{Store: s, commit: func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error) {
-				return headroom.View{}, false, headroom.ErrContended
-			}}
-		},
-		"is down one time in seven, where no fault was": func(s headroom.Store) headroom.Store {
-			var n atomic.Int64
-			return spoilt{Store: s, commit: func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-				if t := traced(ctx); t != nil && n.Add(1)%7 == 0 {
-					return headroom.View{}, false, headroom.ErrUnavailable
-				}
-				return to.Commit(ctx, c)
-			}}
-		},
-	} {
+	for name, spoil := range broken {
 		t.Run(name, func(t *testing.T) {
 			sum := onMemory(t, seed, spoil).check(most)
 			if sum.wrong == "" {
@@ -147,7 +163,8 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 }
 
-// TestTheModelIsTheRules: one client after another leaves nothing to chance. What the store answers is what the model says, and a changed answer is never taken for right.
+// TestTheModelIsTheRules asks with one client, one call after another, so that nothing is left to chance. The model must
+// say what the store answers, and must not take a changed answer for right.
 func TestTheModelIsTheRules(t *testing.T) {
 	w := onMemory(t, report.Seed(t), func(s headroom.Store) headroom.Store { return s })
 	w.clients, w.calls, w.calm = 1, 40, true

@@ -335,61 +335,85 @@ func (o *op) code() headroom.Code {
 	return ""
 }
 
-// observed is the history for the checker, how many of its calls have an ambiguous outcome, and what cannot be, if there is something.
+// observed is the history for the checker, how many of its calls have an ambiguous outcome, and what cannot be, if there
+// is something.
 func (b *batch) observed(h *history) (all []porcupine.Operation, ambiguous int, wrong error) {
 	if h.failed != nil {
 		return nil, 0, h.failed
 	}
-	end := b.events.Load() + 1
 	ghosts := h.clients
 	for _, o := range h.ops {
-		in := func(ended int32) input {
-			if o.began == ended {
-				return input{o.ask, []int32{ended}}
+		ending, effects, err := o.ends()
+		if err != nil {
+			return nil, 0, err
+		}
+		if ending == skipped {
+			continue
+		}
+		if ending == answered {
+			r := o.reply
+			if o.err != nil {
+				r = failed(o.code())
 			}
-			return input{o.ask, []int32{o.began, ended}}
+			all = append(all, porcupine.Operation{ClientId: o.client, Input: o.input(o.ended), Call: o.call, Output: r, Return: o.back})
 		}
-		code := o.code()
-		maybe := int(o.trace.lost.Load())
-		r := o.reply
-		switch {
-		case o.err == nil:
-		case code == "":
-			return nil, 0, fmt.Errorf("an error without a code: %w", o.err)
-		case code == headroom.CodeOutcomeUnknown:
-			maybe = max(1, maybe)
-			o.trace.late.Store(true)
-		case slices.Contains(undecided, code) && !o.trace.struck():
-			return nil, 0, fmt.Errorf("nothing was decided, and no fault has struck: %w", o.err)
-		case slices.Contains(undecided, code):
-			continue
-		case slices.Contains(decided, code):
-			r = failed(code)
-		default:
-			return nil, 0, fmt.Errorf("an error that nothing explains: %w", o.err)
-		}
-		if code != headroom.CodeOutcomeUnknown {
-			all = append(all, porcupine.Operation{ClientId: o.client, Input: in(o.ended), Call: o.call, Output: r, Return: o.back})
-		}
-		if o.ask.verb == usage {
-			continue
-		}
-		if o.ask.verb != setPlan {
-			maybe = min(1, maybe) // it has one effect, whatever is sent again
-		}
-		if maybe > 0 {
+		if effects > 0 {
 			ambiguous++
 		}
-		for range maybe {
-			g := porcupine.Operation{ClientId: ghosts, Input: in(o.ended), Call: o.call, Return: o.back}
+		for range effects {
+			g := porcupine.Operation{ClientId: ghosts, Input: o.input(o.ended), Call: o.call, Return: o.back}
 			if o.trace.late.Load() {
-				g.Input, g.Return = in(b.ended), end
+				g.Input, g.Return = o.input(b.ended), b.events.Load()+1
 			}
 			all = append(all, g)
 			ghosts++
 		}
 	}
 	return all, ambiguous, nil
+}
+
+// ending is what a call tells the checker.
+type ending int
+
+const (
+	answered ending = iota // it has an answer, which may be an error
+	open                   // its outcome is unknown
+	skipped                // nothing was decided
+)
+
+// ends says how a call ended, and how many effects beside its answer it may have. It is an error if that cannot be.
+func (o *op) ends() (as ending, effects int, err error) {
+	effects = int(o.trace.lost.Load())
+	switch code := o.code(); {
+	case o.err == nil:
+	case code == "":
+		return skipped, 0, fmt.Errorf("an error without a code: %w", o.err)
+	case code == headroom.CodeOutcomeUnknown:
+		as, effects = open, max(1, effects)
+		o.trace.late.Store(true)
+	case slices.Contains(undecided, code) && !o.trace.struck():
+		return skipped, 0, fmt.Errorf("nothing was decided, and no fault has struck: %w", o.err)
+	case slices.Contains(undecided, code):
+		return skipped, 0, nil
+	case !slices.Contains(decided, code):
+		return skipped, 0, fmt.Errorf("an error that nothing explains: %w", o.err)
+	}
+	switch o.ask.verb {
+	case usage:
+		effects = 0
+	case setPlan:
+	default:
+		effects = min(1, effects) // an operation has one effect, however often it is sent
+	}
+	return as, effects, nil
+}
+
+// input is what the checker sees of a call that ended at a time.
+func (o *op) input(ended int32) input {
+	if o.began == ended {
+		return input{o.ask, []int32{ended}}
+	}
+	return input{o.ask, []int32{o.began, ended}}
 }
 
 // model is that of the checker.
@@ -402,27 +426,7 @@ func (h *history) model() porcupine.Model {
 			}
 			return []any{s}
 		},
-		Step: func(from, in, out any) (next []any) {
-			s, a := from.(state), in.(input)
-			reached := func(n state) {
-				if !slices.Contains(next, any(n)) {
-					next = append(next, n)
-				}
-			}
-			if out == nil {
-				reached(s) // it never came there
-			}
-			for i, at := range a.clock {
-				for _, swept := range a.clock[i:] {
-					for _, shown := range a.clock[i:] {
-						if n, r := s.take(a.ask, times{at, swept, shown}); out == nil || out == r {
-							reached(n)
-						}
-					}
-				}
-			}
-			return next
-		},
+		Step: func(from, in, out any) []any { return in.(input).reaches(from.(state), out) },
 		DescribeOperation: func(in, out any) string {
 			if out == nil {
 				return in.(input).String() + " -> ?"
@@ -432,6 +436,28 @@ func (h *history) model() porcupine.Model {
 		DescribeState: func(s any) string { return s.(state).String() },
 	}
 	return m.ToModel()
+}
+
+// reaches are the states after a call that had an answer, or none. Its clock may have turned at any of its looks.
+func (a input) reaches(s state, out any) (next []any) {
+	reached := func(n state) {
+		if !slices.Contains(next, any(n)) {
+			next = append(next, n)
+		}
+	}
+	if out == nil {
+		reached(s) // it never came there
+	}
+	for i, at := range a.clock {
+		for _, swept := range a.clock[i:] {
+			for _, shown := range a.clock[i:] {
+				if n, r := s.take(a.ask, times{at, swept, shown}); out == nil || out == r {
+					reached(n)
+				}
+			}
+		}
+	}
+	return next
 }
 
 // checkTimeout is far more than the longest check takes.

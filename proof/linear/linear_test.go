@@ -39,36 +39,46 @@ func (w *world) check(many int) (sum outcome) {
 			sum.turned += len(histories)
 		}
 		b.run(histories)
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for _, h := range histories {
-			all.Go(func() {
-				wrong, ambiguous := b.judge(h)
-				mu.Lock()
-				defer mu.Unlock()
-				sum.ambiguous += ambiguous
-				for _, o := range h.ops {
-					switch code := o.code(); {
-					case slices.Contains(decided, code):
-						sum.failed++
-					case slices.Contains(undecided, code):
-						sum.undecided++
-					}
-					if o.trace.struck() {
-						sum.faulted++
-					}
-				}
-				if wrong != "" && (sum.bad == nil || h.number < sum.bad.number) {
-					sum.wrong, sum.bad, sum.in = wrong, h, b
-				}
-			})
-		}
-		all.Wait()
+		b.count(histories, &sum)
 		sum.histories += len(histories)
 		sum.calls += calls
 		report.Step("linearizability, "+w.name, int64(sum.histories), int64(many))
 	}
 	return sum
+}
+
+// count judges the histories of a batch, and adds up what became of them.
+func (b *batch) count(histories []*history, sum *outcome) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, h := range histories {
+		all.Go(func() {
+			wrong, ambiguous := b.judge(h)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.ambiguous += ambiguous
+			for _, o := range h.ops {
+				sum.add(o)
+			}
+			if wrong != "" && (sum.bad == nil || h.number < sum.bad.number) {
+				sum.wrong, sum.bad, sum.in = wrong, h, b
+			}
+		})
+	}
+	all.Wait()
+}
+
+// add counts how a call ended.
+func (sum *outcome) add(o *op) {
+	switch code := o.code(); {
+	case slices.Contains(decided, code):
+		sum.failed++
+	case slices.Contains(undecided, code):
+		sum.undecided++
+	}
+	if o.trace.struck() {
+		sum.faulted++
+	}
 }
 
 // TestHistoriesAreLinearizable: whatever callers do at once, each answer is one that a sequential Headroom could have given.

@@ -165,8 +165,9 @@ func TestMany(t *testing.T) {
 `,
 }
 
-// TestWhatIsNotNoticedIsTold: of a module with some tests, and without a change of its files.
-func TestWhatIsNotNoticedIsTold(t *testing.T) {
+// inModule makes a directory with the module the working directory of the test.
+func inModule(t *testing.T) {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range module {
 		path := filepath.Join(dir, name)
@@ -178,6 +179,11 @@ func TestWhatIsNotNoticedIsTold(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
+}
+
+// TestWhatIsNotNoticedIsTold tries a module with some tests, whose files must stay as they are.
+func TestWhatIsNotNoticedIsTold(t *testing.T) {
+	inModule(t)
 	try := func(tests ...string) (string, summary) {
 		var out bytes.Buffer
 		r := &runner{ctx: t.Context(), temp: t.TempDir(), jobs: 1, out: &out}

@@ -334,35 +334,7 @@ func (n *run) audit() {
 	tables := n.read()
 	for _, a := range n.all {
 		i := tables[a.name]
-		sums := map[int64]int64{}
-		for id, text := range i.records {
-			record, err := headroom.ParseRecord(text)
-			if err != nil {
-				n.violated("subject %s, id %s: %v", a.name, id, err)
-			}
-			for _, w := range record.Windows {
-				sums[w.Start.Unix()] += w.Units
-			}
-		}
-		counted := maps.Clone(i.past)
-		if counted == nil {
-			counted = map[int64]int64{}
-		}
-		if i.count != 0 {
-			counted[i.start.Unix()] += i.count
-		}
-		none := func(_, units int64) bool { return units == 0 }
-		maps.DeleteFunc(sums, none)
-		maps.DeleteFunc(counted, none)
-		if !maps.Equal(sums, counted) {
-			n.violated("subject %s: its records add up to %v, and %v is counted", a.name, sums, counted)
-		}
-		for start, units := range counted {
-			k := n.week(time.Unix(start, 0))
-			if err := a.bounds(&span{a.lo, a.hi}, k, units); err != nil {
-				n.violated("subject %s, week %d: %v", a.name, k, err)
-			}
-		}
+		n.addsUp(a, i)
 		for _, w := range a.works {
 			if err := n.compare(w, i.records[w.id]); err != nil {
 				n.wrong(a, w, err)
@@ -371,6 +343,39 @@ func (n *run) audit() {
 		}
 		for id, text := range i.records {
 			n.violated("subject %s has the id %s, which nobody asked for: %s", a.name, id, text)
+		}
+	}
+}
+
+// addsUp compares what an item counts with the sum of its records, and with what the ledger says is possible.
+func (n *run) addsUp(a *account, i item) {
+	sums := map[int64]int64{}
+	for id, text := range i.records {
+		record, err := headroom.ParseRecord(text)
+		if err != nil {
+			n.violated("subject %s, id %s: %v", a.name, id, err)
+		}
+		for _, w := range record.Windows {
+			sums[w.Start.Unix()] += w.Units
+		}
+	}
+	counted := maps.Clone(i.past)
+	if counted == nil {
+		counted = map[int64]int64{}
+	}
+	if i.count != 0 {
+		counted[i.start.Unix()] += i.count
+	}
+	none := func(_, units int64) bool { return units == 0 }
+	maps.DeleteFunc(sums, none)
+	maps.DeleteFunc(counted, none)
+	if !maps.Equal(sums, counted) {
+		n.violated("subject %s: its records add up to %v, and %v is counted", a.name, sums, counted)
+	}
+	for start, units := range counted {
+		k := n.week(time.Unix(start, 0))
+		if err := a.bounds(&span{a.lo, a.hi}, k, units); err != nil {
+			n.violated("subject %s, week %d: %v", a.name, k, err)
 		}
 	}
 }
