@@ -6,13 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Lengths in bytes that names may have.
+// How many bytes of UTF-8 a name may have.
 const (
 	MaxSubject   = 1024
 	MaxMeter     = 256
 	MaxOperation = 256
 )
 
+// checkText returns an error if s is no text that may name something.
 func checkText(what, s string, most int) error {
 	switch {
 	case s == "":
@@ -27,6 +28,7 @@ func checkText(what, s string, most int) error {
 
 func checkName(what, s string) error { return checkText(what, s, MaxMeter) }
 
+// plainName reports whether s may be a limit's name: 1 to 32 lower-case letters, digits, - or _.
 func plainName(s string) bool {
 	if s == "" || len(s) > 32 {
 		return false
@@ -34,7 +36,7 @@ func plainName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
-// checkTime reports a time that not every format can hold.
+// checkTime returns an error if not every format of ours can hold t.
 func checkTime(t time.Time) error {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return invalid("time %s: want a year from 1 to 9999", t)

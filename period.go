@@ -8,26 +8,29 @@ import (
 	"time"
 )
 
-// Period says how time is cut into windows. Its zero value is the ISO 8601 week in UTC; ParsePeriod makes every other. Two Periods are the same if they are ==.
+// Period says how time is cut into windows. Its zero value is the ISO 8601 week in UTC. ParsePeriod
+// makes every other one. Two Periods are the same if they are ==.
 //
-// The keys of its windows are by the clock of the period's zone. They have the forms of ISO 8601, except for the quarter, of which that says nothing:
+// The keys of its windows are by the clock of the period's zone. They have the forms of ISO 8601,
+// except for the quarter, about which ISO 8601 says nothing:
 //
-//	hour                      2026-06-01T13+02:00    with the offset from UTC, for the clock may show an hour twice
+//	hour                      2026-06-01T13+02:00    with the offset from UTC, since a clock may show an hour twice
 //	day                       2026-06-01
-//	week                      2026-W22               the year is the week's own: 30 December 2024 lies in 2025-W01
-//	week from sunday          2026-05-31--P1W        no ISO week, so no number: its first day and its length
+//	week                      2026-W22               the year is the week's own: 30 December 2024 is in 2025-W01
+//	week from sunday          2026-05-31--P1W        its first day and its length, since it is no ISO week
 //	month                     2026-06
 //	quarter                   2026-Q2
 //	year                      2026
-//	every 2 weeks from ...    2026-01-05--P2W        when the window begins, and how long the period is;
-//	every month from ...      2026-02-28T09:00--P1M  the time of day is left out if it is midnight
+//	every 2 weeks from ...    2026-01-05--P2W        when the window begins, and how long the period is
+//	every month from ...      2026-02-28T09:00--P1M  with the time of day, unless that is midnight
 //
-// In such an interval the double hyphen stands for the solidus (ISO 8601:2004, 4.4.2, note).
+// The double hyphen stands for the solidus of an ISO interval (ISO 8601:2004, 4.4.2, note).
 type Period struct {
 	kind  periodKind
-	first int8  // byWeek: days from Monday to the day on which it starts
-	every int32 // anchored: its length in units
-	// anchored: the reading of the zone's clock at the anchor, in seconds since it showed 1970-01-01T00:00:00
+	first int8  // of a week: how many days after Monday it starts
+	every int32 // of an anchored period: its length in units
+	// anchor is the reading of the zone's clock at which a window of an anchored period begins, in
+	// seconds since the clock showed 1970-01-01T00:00:00.
 	anchor int64
 	zone   zone
 }
@@ -42,17 +45,18 @@ const (
 	byMonth
 	byQuarter
 	byYear
-	everyDay // the anchored ones, from here on
+	everyDay // the anchored kinds, from here on
 	everyWeek
 	everyMonth
 	everyYear
 )
 
-// calendar says how each kind is named in a configuration, or its unit if it is anchored, and how long a window or unit of it is: so many months, or else so many days.
+// calendar says what a configuration calls each kind, or the unit of an anchored kind. It says how
+// long a window or a unit is: so many months or, if that is 0, so many days.
 var calendar = [...]struct {
 	name         string
 	months, days int
-	designator   string // the unit's in an interval of ISO 8601
+	designator   string // the letter for the unit in an interval of ISO 8601
 }{
 	byWeek:    {name: "week", days: 7},
 	byHour:    {name: "hour"},
@@ -67,12 +71,12 @@ var calendar = [...]struct {
 	everyYear:  {name: "year", months: 12, designator: "Y"},
 }
 
-// weekdays are in the order of Period.first.
+// weekdays are in the order that Period.first counts.
 var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
 func (p Period) anchored() bool { return p.kind >= everyDay }
 
-// Location is the time zone by whose clock the windows are cut.
+// Location returns the time zone by whose clock the windows are cut.
 func (p Period) Location() *time.Location {
 	if p.zone.location == nil {
 		return time.UTC
@@ -80,16 +84,19 @@ func (p Period) Location() *time.Location {
 	return p.zone.location
 }
 
-// ParsePeriod reads what a configuration says of a window:
+// ParsePeriod reads a period as a configuration writes it. A fault is an ErrInvalid.
 //
 //	hour | day | week | month | quarter | year
 //	week from WEEKDAY          a week that does not start on Monday: week from sunday
 //	every N UNIT from ANCHOR   every 7 days from 2026-01-05, every month from 2026-01-31T09:00
 //
-// UNIT is days, weeks, months or years; N is 1 if it is left out, and N units are at most 100 years. ANCHOR is a date or a date and time of day, by the clock of the zone: a window begins there, and windows go on to both sides of it.
-// A month without the anchor's day begins its window on its last day.
+// UNIT is days, weeks, months or years. N may be left out if it is 1, and N units are at most 100
+// years. ANCHOR is a date, or a date and a time of day, by the clock of the zone. A window begins
+// there, and windows go on to both sides of it. A month without the anchor's day begins its window on
+// its last day.
 //
-// "in ZONE" may follow, with a name of the IANA time zone database: day in Europe/Berlin. Else the zone is UTC.
+// "in ZONE" may follow, with a name of the IANA time zone database: day in Europe/Berlin. Without it
+// the zone is UTC.
 func ParsePeriod(text string) (Period, error) {
 	var p Period
 	words := strings.Fields(text)
@@ -150,7 +157,7 @@ func (p *Period) parseEvery(words []string) error {
 	return nil
 }
 
-// kindNamed finds a kind, or its unit, by name among those from least to most.
+// kindNamed finds a kind by its name, or by that of its unit, among those from least to most.
 func kindNamed(name string, least, most periodKind) (periodKind, bool) {
 	for k := least; k <= most; k++ {
 		if calendar[k].name == name {
@@ -180,7 +187,7 @@ func (p Period) String() string {
 	return text
 }
 
-// Forms of a reading.
+// How a reading is written.
 const (
 	dateForm   = "2006-01-02"
 	minuteForm = "2006-01-02T15:04"
@@ -201,7 +208,7 @@ func readingText(reading time.Time) string {
 
 func parseReading(text string) (time.Time, error) {
 	for _, form := range []string{dateForm, minuteForm, secondForm} {
-		// time.Parse also takes an hour of one digit, and fractions of a second.
+		// time.Parse also takes an hour of one digit, and fractions of a second. We do not.
 		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1 {
 			return t, nil
 		}

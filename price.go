@@ -8,28 +8,34 @@ import (
 	"strings"
 )
 
-// Prices turns a class of work and its quantity into a cost: the rate of the class times the number of steps begun.
+// Prices turn a class of work and its quantity into a cost: the rate of the class times the number
+// of steps that have begun.
 type Prices struct {
-	Step  int64            // quantity that one rate buys, from 1 to 2^53: 60 for seconds charged by the minute
-	Rates map[string]int64 // units a step, by class; none is negative
+	// Step is the quantity that one rate buys, from 1 to 2^53: 60 for seconds charged by the minute.
+	Step int64
+	// Rates are the units for each step, by class. None is negative.
+	Rates map[string]int64
 }
 
-// maxQuantity is the greatest quantity for which a float64 still tells neighbouring whole numbers apart.
+// maxQuantity is the greatest quantity up to which a float64 holds every whole number.
 const maxQuantity = 1 << 53
 
-// Cost returns rate x ceil(quantity / step) in units. It is an ErrInvalid if the class is unknown, the quantity is negative, not a number or above 2^53, the product is beyond int64, or p is no valid price list.
+// Cost returns rate x ceil(quantity / step), in units. It is an ErrInvalid if the class is unknown,
+// if the quantity is negative, not a number or above 2^53, if the product is beyond int64, or if p
+// is no valid price list.
 func (p Prices) Cost(class string, quantity float64) (int64, error) {
 	rate, ok := p.Rates[class]
 	if !ok {
 		return 0, invalid("unknown class %q: the price list has %s", class, strings.Join(slices.Sorted(maps.Keys(p.Rates)), ", "))
 	}
-	if p.Step < 1 || p.Step > maxQuantity || rate < 0 { // a list that no catalog has checked
+	// No catalog may have checked this list.
+	if p.Step < 1 || p.Step > maxQuantity || rate < 0 {
 		return 0, invalid("class %q at rate %d for each %d: want a rate of at least 0 and a step from 1 to 2^53", class, rate, p.Step)
 	}
 	if !(quantity >= 0 && quantity <= maxQuantity) { // written so that NaN fails
 		return 0, invalid("quantity %v: want a number from 0 to 2^53", quantity)
 	}
-	// Mod is exact where a quotient is rounded, so that a hair over a step is charged as the next one.
+	// Mod is exact, while a quotient is rounded. So a hair over a step is charged as the next one.
 	rest := math.Mod(quantity, float64(p.Step))
 	steps := int64(quantity-rest) / p.Step
 	if rest > 0 {

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Window is one calendar period: it begins at Start and ends just before End.
-// Windows are compared by Start, never by Key: the keys of different kinds of period do not order, and the same key names different instants in different zones.
+// Window is one calendar period. It begins at Start and ends just before End.
+//
+// Windows are compared by Start, never by Key. The keys of different kinds of period have no order,
+// and in two zones one key names two different times.
 type Window struct {
-	Key   string    // readable name, "2026-W22" for an ISO week, see Period; empty means no window
+	Key   string    // a readable name, "2026-W22" for an ISO week: see Period. Empty: no window
 	Start time.Time // first instant, UTC
 	End   time.Time // first instant of the next window, UTC
 }
@@ -16,15 +18,22 @@ type Window struct {
 // IsZero reports whether w is no window at all.
 func (w Window) IsZero() bool { return w.Key == "" }
 
-// same reports whether w and o are one window. Where the kind of period changed, two may begin at the same instant.
+// same reports whether w and o are one window. Two windows may begin at the same instant, if the
+// kind of period changed.
 func (w Window) same(o Window) bool {
 	return w.IsZero() == o.IsZero() && w.Start.Equal(o.Start) && w.End.Equal(o.End)
 }
 
-// At returns the window that holds t, for any t in the years 1 to 9999. The windows of a period tile time: every instant lies in one, and each begins where another ends. No two have the same key.
+// At returns the window that holds t, for any t in the years 1 to 9999. The windows of a period
+// tile time: every instant lies in one of them, and each begins where another ends. No two have the
+// same key.
 //
-// A window begins at the first instant at which the zone's clock shows its beginning or a later time. So a day whose midnight is skipped begins at the jump, a day that the zone leaves out has no window,
-// and where the clock is set back over midnight, the day that has begun goes on. An hour is cut where the offset from UTC changes: the hour that the clock shows twice is two windows.
+// A window begins at the first instant at which the zone's clock shows its beginning or a later
+// time. So a day whose midnight is skipped begins at the jump, and a day that the zone leaves out
+// has no window. If the clock is set back over midnight, the day that has begun goes on.
+//
+// An hour is cut where the offset from UTC changes: an hour that the clock shows twice is two
+// windows.
 func (p Period) At(t time.Time) Window {
 	if p.kind == byHour {
 		return p.hour(t)
@@ -32,7 +41,7 @@ func (p Period) At(t time.Time) Window {
 	n := p.index(p.zone.reading(t))
 	end := p.zone.first(p.begin(n + 1))
 	for !end.After(t) {
-		// The clock shows n, but has shown n+1 before.
+		// The clock shows the nth window, but it has shown the next one before.
 		n++
 		end = p.zone.first(p.begin(n + 1))
 	}
@@ -54,7 +63,8 @@ func (p Period) hour(t time.Time) Window {
 	return w
 }
 
-// cycle returns a reading with which a window begins, and how long the windows are: so many months, or else so many days.
+// cycle returns a reading at which a window begins, and how long the windows are: so many months
+// or, if that is 0, so many days.
 func (p Period) cycle() (start time.Time, months, days int) {
 	c := calendar[p.kind]
 	if p.anchored() {
@@ -67,19 +77,20 @@ func (p Period) cycle() (start time.Time, months, days int) {
 	return start, c.months, c.days
 }
 
-// begin returns the reading with which the nth window begins, counted from that of cycle.
+// begin returns the reading at which the nth window begins, counted from the one of cycle.
 func (p Period) begin(n int) time.Time {
 	start, months, days := p.cycle()
 	if months == 0 {
 		return start.AddDate(0, 0, n*days)
 	}
-	// Counted from the start each time, so that a month that lacks the day gives its last one and a later month has the day again.
+	// Each window is counted from the start. So if a month lacks the day, the window begins on the
+	// last day of that month, and a later month has the day again.
 	first := time.Date(start.Year(), start.Month()+time.Month(n*months), 1, start.Hour(), start.Minute(), start.Second(), 0, time.UTC)
 	last := first.AddDate(0, 1, -1)
 	return first.AddDate(0, 0, min(start.Day(), last.Day())-1)
 }
 
-// index returns the number of the window in which a reading lies, counted from that of cycle.
+// index returns the number of the window in which a reading lies, counted from the one of cycle.
 func (p Period) index(reading time.Time) int {
 	start, months, days := p.cycle()
 	if months == 0 {
@@ -94,6 +105,7 @@ func (p Period) index(reading time.Time) int {
 
 const day = 24 * time.Hour
 
+// floorDiv returns a / b, rounded down.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -102,15 +114,16 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// longest is the greatest length of the period's windows. In a zone it is a day more than that of the
-// calendar, which is the most that a clock was ever set back.
+// longest returns the greatest length of a window of the period. In a zone it is a day more than in
+// the calendar: no clock was ever set back by more.
 func (p Period) longest() (longest time.Duration) {
 	if p.kind == byHour {
-		return time.Hour // it is cut where the clock is set back
+		return time.Hour // an hour is cut where the clock is set back
 	}
 	_, months, days := p.cycle()
 	longest = time.Duration(days) * day
-	for n := 0; months > 0 && n < 48; n++ { // four years of months, one of them a leap year, in windows of any length
+	// Four years of months, one of them a leap year, in windows of any length.
+	for n := 0; months > 0 && n < 48; n++ {
 		longest = max(longest, p.begin(n+1).Sub(p.begin(n)))
 	}
 	if p.zone.location != nil {
@@ -119,7 +132,8 @@ func (p Period) longest() (longest time.Duration) {
 	return longest
 }
 
-// key names the window that begins with a reading. An hour has none of this kind, since it needs an offset too.
+// key names the window that begins at a reading. An hour is not named here: its key needs the
+// offset from UTC too.
 func (p Period) key(begin time.Time) string {
 	switch {
 	case p.anchored():
