@@ -462,12 +462,12 @@ func (m *model) table(s *stack) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "users\tjobs\tcharged\tover quota\tfailed\tmost slots of one user and week\tslots past the limit\t")
+	_, _ = fmt.Fprintln(w, "users\tjobs\tcharged\tover quota\tfailed\tmost slots of one user and week\tslots past the limit\t")
 	for _, kind := range slices.Sorted(maps.Keys(lines)) {
 		l := lines[kind]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", kind, l.jobs, l.ran, l.refused, l.failed, l.most, l.free)
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", kind, l.jobs, l.ran, l.refused, l.failed, l.most, l.free)
 	}
-	w.Flush()
+	_ = w.Flush() // a strings.Builder takes all
 	return b.String()
 }
 

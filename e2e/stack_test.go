@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,22 +52,36 @@ type stack struct {
 	engine *headroom.Engine
 }
 
-// build builds the functions for this machine, once for all stacks.
+// build builds the functions for this machine, once for all tests.
 func build(t *testing.T, root string) {
 	t.Helper()
-	cmd := exec.Command("make", "-C", root, "lambdas", "GOARCH="+runtime.GOARCH)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := built(root); err != nil {
 		t.Fatalf("make lambdas: %v\n%s", err, out)
 	} else {
 		t.Logf("%s", out)
 	}
 }
 
+var (
+	building sync.Once
+	buildLog []byte
+	buildErr error
+)
+
+func built(root string) ([]byte, error) {
+	building.Do(func() {
+		buildLog, buildErr = exec.Command("make", "-C", root, "lambdas", "GOARCH="+runtime.GOARCH).CombinedOutput()
+	})
+	return buildLog, buildErr
+}
+
 // deploy creates the stack, or gives its functions another clock.
 func (s *stack) deploy(root string, clock time.Time) {
 	s.t.Helper()
 	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
-	args := append([]string{filepath.Join(root, "e2e/deploy.py"), s.endpoint, region, s.name, root, clock.Format(time.RFC3339), "Architecture=" + arch}, s.params...)
+	args := append([]string{
+		filepath.Join(root, "e2e/deploy.py"), s.endpoint, region, s.name, root, clock.Format(time.RFC3339), "Architecture=" + arch,
+	}, s.params...)
 	cmd := exec.Command(filepath.Join(root, ".tools/aws/bin/python"), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -98,7 +114,9 @@ func (s *stack) send(bodies []string) {
 	for from := 0; from < len(bodies); from += 10 {
 		in := &sqs.SendMessageBatchInput{QueueUrl: s.url("QueueUrl")}
 		for i, body := range bodies[from:min(from+10, len(bodies))] {
-			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(body)})
+			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{
+				Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(body),
+			})
 		}
 		out, err := s.queue.SendMessageBatch(context.Background(), in)
 		if err != nil || len(out.Failed) > 0 {
@@ -107,22 +125,27 @@ func (s *stack) send(bodies []string) {
 	}
 }
 
-// url is a queue's address at the endpoint in use: the stack knows itself by a host name.
+// url is a queue's address at the endpoint in use. In the stack's outputs it has a host name instead.
 func (s *stack) url(output string) *string {
 	full := s.outputs[output]
 	return aws.String(s.endpoint + full[strings.Index(full, "/000000000000/"):])
 }
 
-// depth counts the messages of a queue, those in flight too.
+// depth counts the messages of a queue, also those that are in flight or delayed.
 func (s *stack) depth(output string) int {
 	s.t.Helper()
-	out, err := s.queue.GetQueueAttributes(context.Background(), &sqs.GetQueueAttributesInput{QueueUrl: s.url(output), AttributeNames: []sqstypes.QueueAttributeName{"All"}})
+	out, err := s.queue.GetQueueAttributes(context.Background(), &sqs.GetQueueAttributesInput{
+		QueueUrl: s.url(output), AttributeNames: []sqstypes.QueueAttributeName{"All"},
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	n := 0
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
-		i, _ := strconv.Atoi(out.Attributes[name])
+	for _, which := range []string{"", "NotVisible", "Delayed"} {
+		i, err := strconv.Atoi(out.Attributes["ApproximateNumberOfMessages"+which])
+		if err != nil {
+			s.t.Fatal(err)
+		}
 		n += i
 	}
 	return n
@@ -133,7 +156,9 @@ func (s *stack) deadLetters() []string {
 	s.t.Helper()
 	seen := map[string]string{} // by message id
 	for {
-		out, err := s.queue.ReceiveMessage(context.Background(), &sqs.ReceiveMessageInput{QueueUrl: s.url("DeadLettersUrl"), MaxNumberOfMessages: 10, VisibilityTimeout: 600})
+		out, err := s.queue.ReceiveMessage(context.Background(), &sqs.ReceiveMessageInput{
+			QueueUrl: s.url("DeadLettersUrl"), MaxNumberOfMessages: 10, VisibilityTimeout: 600,
+		})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -146,54 +171,43 @@ func (s *stack) deadLetters() []string {
 	}
 }
 
-// invoke calls a function with an event and returns its answer.
-func (s *stack) invoke(function string, event []byte) []byte {
+// lambda makes a request to the API of Lambda about a function, and returns the answer.
+func (s *stack) lambda(method, function, what string, body []byte) []byte {
 	s.t.Helper()
-	r, err := http.NewRequest("POST", s.endpoint+"/2015-03-31/functions/"+function+"/invocations", bytes.NewReader(event))
+	r, err := http.NewRequest(method, s.endpoint+"/2015-03-31/functions/"+function+"/"+what, bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/lambda/aws4_request, SignedHeaders=host, Signature=0")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+
+		"/lambda/aws4_request, SignedHeaders=host, Signature=0")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(answer.Body)
+	err = errors.Join(err, answer.Body.Close())
 	if err != nil || answer.StatusCode != 200 || answer.Header.Get("X-Amz-Function-Error") != "" {
-		s.t.Fatalf("%s: %v %s %s", function, err, answer.Status, body)
+		s.t.Fatalf("%s %s of %s: %v %s %s", method, what, function, err, answer.Status, text)
 	}
-	return body
+	return text
+}
+
+// invoke calls a function with an event and returns its answer.
+func (s *stack) invoke(function string, event []byte) []byte {
+	s.t.Helper()
+	return s.lambda("POST", function, "invocations", event)
 }
 
 // configure changes environment variables of a function, and returns what they were.
 func (s *stack) configure(function string, change map[string]string) map[string]string {
 	s.t.Helper()
-	at := s.endpoint + "/2015-03-31/functions/" + function + "/configuration"
-	call := func(method string, body []byte) (c struct {
+	var c struct {
 		Environment struct{ Variables map[string]string }
-	}) {
-		r, err := http.NewRequest(method, at, bytes.NewReader(body))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/lambda/aws4_request, SignedHeaders=host, Signature=0")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != 200 {
-			s.t.Fatalf("%s of %s: %v %s %s", method, function, err, answer.Status, text)
-		}
-		if err := json.Unmarshal(text, &c); err != nil {
-			s.t.Fatal(err)
-		}
-		return c
+	}
+	if err := json.Unmarshal(s.lambda("GET", function, "configuration", nil), &c); err != nil {
+		s.t.Fatal(err)
 	}
 	was := map[string]string{}
-	c := call("GET", nil)
 	for name, value := range change {
 		was[name] = c.Environment.Variables[name]
 		c.Environment.Variables[name] = value
@@ -202,7 +216,7 @@ func (s *stack) configure(function string, change map[string]string) map[string]
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	call("PUT", body)
+	s.lambda("PUT", function, "configuration", body)
 	return was
 }
 
@@ -210,14 +224,15 @@ func (s *stack) configure(function string, change map[string]string) map[string]
 func (s *stack) all() map[string]pipeline.Job {
 	s.t.Helper()
 	all := map[string]pipeline.Job{}
-	if err := s.jobs.List(context.Background(), pipeline.Filter{}, func(j pipeline.Job) bool { all[j.ID] = j; return true }); err != nil {
+	err := s.jobs.List(context.Background(), pipeline.Filter{}, func(j pipeline.Job) bool { all[j.ID] = j; return true })
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	return all
 }
 
-// until looks again and again until a condition holds. Nothing depends on how long that takes, but
-// the patience.
+// until looks again and again until a condition holds. It fails when its patience ends. Nothing else
+// depends on how long that takes.
 func (s *stack) until(what string, holds func() (bool, string)) {
 	s.t.Helper()
 	const patience = 4 * time.Minute
@@ -239,7 +254,7 @@ func (s *stack) settled(ids []string) {
 		var open []string
 		for _, id := range ids {
 			j, found := all[id]
-			if !found || j.Status == pipeline.Queued || j.Status == pipeline.Running || j.Charge == pipeline.ChargePending {
+			if !found || j.Open() {
 				open = append(open, fmt.Sprintf("%s %s", id, j.Status))
 			}
 		}

@@ -29,7 +29,7 @@ func TestAJobThatRunsByNoHoldNeedsNone(t *testing.T) {
 		held bool
 	}{{0, true}, {time.Hour, false}} {
 		w := newWorld(t, Options{Hold: c.hold})
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Held: c.held, Class: "neural", Seconds: askedA, Cost: 30, RequestedAt: monday, UpdatedAt: monday})
+		w.put(Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Held: c.held, Class: "neural", Seconds: askedA, Cost: 30, RequestedAt: monday, UpdatedAt: monday})
 		n := w.calls()
 		if failed := w.send(messageOf(1)); failed != nil || n["Start"] != 1 || n["Load"]+n["Commit"]+n["Describe"] > 0 {
 			t.Errorf("%+v: failed %v, calls %v", c, failed, n)
@@ -60,7 +60,7 @@ func TestAnExecutionIsAskedAboutOnlyWhereThereMayBeOne(t *testing.T) {
 		t.Error(n)
 	}
 	w = newWorld(t, Options{})
-	w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, RequestedAt: monday, UpdatedAt: monday})
+	w.put(Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, RequestedAt: monday, UpdatedAt: monday})
 	w.clock = w.clock.Add(2 * time.Hour)
 	n = w.calls()
 	if r := w.reconcile(); r != (Reconciliation{Seen: 1, Waiting: 1}) || n["Describe"] > 0 {
@@ -91,10 +91,10 @@ func TestARunSeesEachJobOnce(t *testing.T) {
 	w := newWorld(t, Options{})
 	for i := range 9 {
 		j := Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Running, Attempt: 1, RequestedAt: monday.Add(time.Duration(i) * time.Second), UpdatedAt: monday}
-		w.jobs.Swap(t.Context(), Job{}, j)
+		w.put(j)
 		w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
 		if i == 4 {
-			w.jobs.SetBookmark(t.Context(), j.Opened())
+			w.mark(j.Opened())
 		}
 	}
 	w.clock = w.clock.Add(2 * time.Hour)
@@ -102,7 +102,7 @@ func TestARunSeesEachJobOnce(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// A place that cannot be kept is told.
-	w.jobs.SetBookmark(t.Context(), Opened{monday, "job-0"})
+	w.mark(Opened{monday, "job-0"})
 	w.failNth("SetBookmark", 1, fault{before: throttled})
 	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); !errors.Is(err, headroom.ErrThrottled) {
 		t.Error(err)
@@ -208,7 +208,7 @@ func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 2, Operation: jobA, Cost: 30, Held: true, UpdatedAt: monday})
+	w.put(Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 2, Operation: jobA, Cost: 30, Held: true, UpdatedAt: monday})
 	if _, err := w.p.Close(t.Context(), jobA, "goodwill"); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
 func TestARecordWithoutAnAttemptIsOfTheFirst(t *testing.T) {
 	begin := func(s Status) *world {
 		w := newWorld(t, Options{})
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: s, Class: "neural", Seconds: askedA, RequestedAt: monday, UpdatedAt: monday})
+		w.put(Job{ID: jobA, UserID: "alice", Status: s, Class: "neural", Seconds: askedA, RequestedAt: monday, UpdatedAt: monday})
 		return w
 	}
 	w := begin(Running)

@@ -36,16 +36,16 @@ func TestDeliveriesAtOnce(t *testing.T) {
 						n := random.IntN(jobs)
 						switch random.IntN(4) {
 						case 0, 1:
-							w.p.Consume(ctx, Batch{Records: []Delivery{{MessageID: "m", Body: body(id(n), "alice", "neural", 600)}}})
+							_, _ = w.p.Consume(ctx, Batch{Records: []Delivery{{MessageID: "m", Body: body(id(n), "alice", "neural", 600)}}})
 						case 2:
 							w.runs.mu.Lock()
 							x, ran := w.runs.known[ExecutionName(id(n), 1)]
 							w.runs.mu.Unlock()
 							if ran {
-								w.p.Callback(ctx, fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":300}}`, x.Input))
+								_, _ = w.p.Callback(ctx, fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":300}}`, x.Input))
 							}
 						default:
-							w.p.Reconcile(ctx, ReconcileOptions{Workers: 1})
+							_, _ = w.p.Reconcile(ctx, ReconcileOptions{Workers: 1})
 						}
 					}
 				})
@@ -83,7 +83,7 @@ func (j flakyJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
 	case 0:
 		return false, failure
 	case 1:
-		j.Jobs.Swap(ctx, was, is)
+		_, _ = j.Jobs.Swap(ctx, was, is)
 		return false, failure
 	}
 	return j.Jobs.Swap(ctx, was, is)

@@ -233,7 +233,7 @@ func TestACallThatHangsCostsItsOwnMessage(t *testing.T) {
 				var failed []int
 				for _, f := range out.Items {
 					var i int
-					fmt.Sscan(f.MessageID, &i)
+					_, _ = fmt.Sscan(f.MessageID, &i)
 					failed = append(failed, i)
 				}
 				if !slices.Equal(failed, c.hang) || hung.asked < 10 {
@@ -308,7 +308,7 @@ func TestEachMessageHasItsShareOfTheTime(t *testing.T) {
 			for i := range want {
 				b.Records = append(b.Records, Delivery{MessageID: fmt.Sprint(i), Body: body("of another user", fmt.Sprint("user-", i), "neural", 60)})
 			}
-			w.jobs.Swap(ctx, Job{}, Job{ID: "of another user", UserID: "bob"})
+			w.put(Job{ID: "of another user", UserID: "bob"})
 			if out, err := w.p.Consume(ctx, b); err != nil || len(out.Items) != len(want) || len(jobs.seen) != len(want) {
 				t.Fatalf("%+v, %v, %d looks", out, err, len(jobs.seen))
 			}

@@ -155,7 +155,7 @@ func TestAFailedJobIsSentAgainOnPurpose(t *testing.T) { // case 45
 		if failed := w.send(string(again)); failed == nil {
 			t.Fatal("a second attempt was taken while the first runs")
 		}
-		w.done(ExecutionName("a", 1), "")
+		w.ends(ExecutionName("a", 1), "")
 		w.want("a", Failed, "", 0, 0)
 		// A plain repeat of the message is none.
 		w.send(body("a", "alice", "neural", 900))
@@ -166,14 +166,14 @@ func TestAFailedJobIsSentAgainOnPurpose(t *testing.T) { // case 45
 			}
 		}
 		// The late failure of the first attempt says nothing about the second.
-		w.event(ExecutionName("a", 1), "ABORTED")
+		w.changes(ExecutionName("a", 1), "ABORTED")
 		if len(w.runs.known) != 2 {
 			t.Fatal(w.runs.known)
 		}
-		w.done(ExecutionName("a", 2), fifteen)
+		w.ends(ExecutionName("a", 2), fifteen)
 		w.want("a", Succeeded, Charged, 30, 0)
 		// Nor does its success charge again: the first success has won.
-		w.done(ExecutionName("a", 1), fifteen)
+		w.ends(ExecutionName("a", 1), fifteen)
 		w.want("a", Succeeded, Charged, 30, 0)
 	})
 }
@@ -182,11 +182,11 @@ func TestARedrivenAttemptWinsOverARerun(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
 		w := newWorld(t, opts)
 		w.send(body("a", "alice", "neural", 900))
-		w.done(ExecutionName("a", 1), "")
+		w.ends(ExecutionName("a", 1), "")
 		again, _ := Send("a", "alice", "neural", 900, 2, nil)
 		w.send(string(again))
-		w.done(ExecutionName("a", 1), `{"durationSeconds":600}`)
-		w.done(ExecutionName("a", 2), fifteen)
+		w.ends(ExecutionName("a", 1), `{"durationSeconds":600}`)
+		w.ends(ExecutionName("a", 2), fifteen)
 		w.want("a", Succeeded, Charged, 20, 0)
 	})
 }
@@ -283,7 +283,7 @@ func TestABurstUnderHoldsGetsNothingForFree(t *testing.T) {
 		t.Fatal(used, held, len(w.runs.known))
 	}
 	for name := range w.runs.known {
-		w.done(name, fifteen)
+		w.ends(name, fifteen)
 	}
 	w.wantUsed("alice", 180, 0)
 }
@@ -303,7 +303,7 @@ func TestAJobThatTurnsTheWeek(t *testing.T) {
 			w.send(body("a", "alice", "neural", 900))
 			w.clock = time.Date(2026, 6, 1, 0, 0, 1, 0, time.UTC)
 			for range 2 {
-				w.done(ExecutionName("a", 1), fifteen)
+				w.ends(ExecutionName("a", 1), fifteen)
 			}
 			w.want("a", Succeeded, Charged, c.used, 0)
 		})
@@ -358,7 +358,7 @@ func TestMoreJobsThanHoldsWaitInTheQueue(t *testing.T) {
 	if failed := w.send(bodies...); !slices.Equal(failed, []string{fmt.Sprint(headroom.MaxHolds)}) {
 		t.Fatal(failed)
 	}
-	w.done(ExecutionName("job-0", 1), `{}`)
+	w.ends(ExecutionName("job-0", 1), `{}`)
 	if failed := w.send(bodies...); failed != nil {
 		t.Fatal(failed)
 	}

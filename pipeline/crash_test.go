@@ -22,14 +22,14 @@ func sent(bodies ...string) step { return step{"send", func(w *world) { w.send(b
 func ended(job, result string) step {
 	return step{"end " + job, func(w *world) {
 		if _, ran := w.runs.known[ExecutionName(job, 1)]; ran {
-			w.done(ExecutionName(job, 1), result)
+			w.ends(ExecutionName(job, 1), result)
 		}
 	}}
 }
 func told(job, status string) step {
 	return step{status + " " + job, func(w *world) {
 		if _, ran := w.runs.known[ExecutionName(job, 1)]; ran {
-			w.event(ExecutionName(job, 1), status)
+			w.changes(ExecutionName(job, 1), status)
 		}
 	}}
 }
@@ -48,7 +48,7 @@ var stories = map[string][]step{
 		ended("a", `{"durationSeconds":1800}`), ended("d", `{}`),
 	},
 	"failed, redriven, and a stale failure": {sent(body("a", "alice", "neural", 900)), ended("a", ""), ended("a", fifteen), told("a", "FAILED")},
-	"rerun":                                 {sent(body("a", "alice", "neural", 900)), ended("a", ""), sent(again("a", "alice")), step{"end 2", func(w *world) { w.done(ExecutionName("a", 2), fifteen) }}},
+	"rerun":                                 {sent(body("a", "alice", "neural", 900)), ended("a", ""), sent(again("a", "alice")), step{"end 2", func(w *world) { w.ends(ExecutionName("a", 2), fifteen) }}},
 	"no event, then reconcile": {sent(body("a", "alice", "neural", 900)), step{"silently", func(w *world) {
 		x := w.runs.known[ExecutionName("a", 1)]
 		x.Status, x.Output = "SUCCEEDED", []byte(`{"result":`+fifteen+`}`)
@@ -148,15 +148,15 @@ func TestAnyMixOfDeliveries(t *testing.T) {
 				case !ran:
 				case action == 2 || action == 3 && random.IntN(3) > 0:
 					succeeded[job] = true
-					w.done(name, fmt.Sprintf(`{"durationSeconds":%d}`, true_[job]))
+					w.ends(name, fmt.Sprintf(`{"durationSeconds":%d}`, true_[job]))
 				case action == 3 && !succeeded[job]:
-					w.done(name, "")
+					w.ends(name, "")
 				case action == 4:
 					if status := w.runs.known[name].Status; status != "RUNNING" {
-						w.event(name, status)
+						w.changes(name, status)
 					}
 					if random.IntN(2) == 0 {
-						w.event(name, "FAILED")
+						w.changes(name, "FAILED")
 					}
 				default:
 					reconciled.do(w)
@@ -165,7 +165,7 @@ func TestAnyMixOfDeliveries(t *testing.T) {
 			w.wire.cut = 0
 			for _, job := range jobs {
 				if _, ran := w.runs.known[ExecutionName(job, 1)]; ran && !succeeded[job] {
-					w.done(ExecutionName(job, 1), "")
+					w.ends(ExecutionName(job, 1), "")
 				}
 			}
 			reconciled.do(w)

@@ -118,7 +118,7 @@ func TestARecordThatAnApplicationWrote(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	w.send(body("a", "alice", "neural", 900))
-	w.done(ExecutionName("a", 1), fifteen)
+	w.ends(ExecutionName("a", 1), fifteen)
 	w.want("a", Succeeded, Charged, 30, 0)
 }
 
@@ -253,8 +253,8 @@ func FuzzWhatComesFromOutside(f *testing.F) {
 		w := newWorld(t, Options{Hold: time.Hour})
 		w.send(body(episode, "alice", "neural", 900))
 		for range 2 {
-			w.p.Consume(context.Background(), Batch{Records: []Delivery{{MessageID: "m", Body: string(text)}}})
-			w.p.Callback(context.Background(), text)
+			_, _ = w.p.Consume(context.Background(), Batch{Records: []Delivery{{MessageID: "m", Body: string(text)}}})
+			_, _ = w.p.Callback(context.Background(), text)
 		}
 		users := map[string]int64{}
 		for _, j := range w.jobs.jobs {

@@ -100,14 +100,14 @@ func TestWorkThatWasNotDoneIsNotCharged(t *testing.T) {
 			w := newWorld(t, opts)
 			w.send(body("a", "alice", "neural", 900))
 			w.stops(ExecutionName("a", 1), end[0], end[1], "no", "")
-			w.event(ExecutionName("a", 1), end[0])
+			w.changes(ExecutionName("a", 1), end[0])
 			w.want("a", Failed, "", 0, 0)
 		}
 	})
 	// Where the last step has said that the work failed, nothing is looked up.
 	w := newWorld(t, Options{})
 	w.send(body("a", "alice", "neural", 900))
-	w.done(ExecutionName("a", 1), "")
+	w.ends(ExecutionName("a", 1), "")
 	w.stops(ExecutionName("a", 1), "FAILED", "Synthesis", "no", "")
 	w.runs.history = headroom.Errorf(headroom.CodeThrottled, nil, "nobody asks")
 	if _, err := w.event(ExecutionName("a", 1), "FAILED"); err != nil {
@@ -149,7 +149,7 @@ func TestARedriveAfterWeeksIsCharged(t *testing.T) {
 		w := newWorld(t, opts)
 		w.send(body("a", "alice", "neural", 900))
 		w.clock = w.clock.AddDate(0, 0, 2)
-		w.done(ExecutionName("a", 1), "")
+		w.ends(ExecutionName("a", 1), "")
 		w.want("a", Failed, "", 0, 0)
 		w.clock = w.clock.AddDate(0, 0, 13).Add(time.Hour)
 		w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
@@ -184,7 +184,7 @@ func TestWhatMayHaveBeenChargedLongAgoIsOwed(t *testing.T) {
 			w := newWorld(t, c.opts)
 			w.send(body("a", "alice", "neural", 900))
 			w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
-			w.done(ExecutionName("a", 1), fifteen)
+			w.ends(ExecutionName("a", 1), fifteen)
 			w.wire.fail = nil
 			w.clock = w.clock.Add(headroom.DefaultHorizon + time.Hour)
 			for range 2 {
@@ -200,13 +200,13 @@ func TestWhatMayHaveBeenChargedLongAgoIsOwed(t *testing.T) {
 		w := newWorld(t, Options{})
 		at := monday.AddDate(0, 0, -days)
 		event := fmt.Sprintf(`{"execution":"x","status":"SUCCEEDED","entered":%q,"input":%s,"result":{}}`, at.Format(time.RFC3339Nano), body("a", "alice", "neural", 900))
-		w.p.Callback(context.Background(), []byte(event))
+		_, _ = w.p.Callback(context.Background(), []byte(event))
 		if j := w.record("a"); j.Status != want {
 			t.Errorf("done %d days ago: %+v", days, j)
 		}
 		w = newWorld(t, Options{})
 		event = fmt.Sprintf(`{"source":"aws.states","detail":{"name":"x","status":"SUCCEEDED","stopDate":%d,"input":%q,"output":"{}"}}`, at.UnixMilli(), body("a", "alice", "neural", 900))
-		w.p.Callback(context.Background(), []byte(event))
+		_, _ = w.p.Callback(context.Background(), []byte(event))
 		if j := w.record("a"); j.Status != want {
 			t.Errorf("done %d days ago: %+v", days, j)
 		}
@@ -330,13 +330,13 @@ func TestAChargeBetweenDeductionAndNoteIsFound(t *testing.T) {
 			}
 		},
 		"it was held and settled": func(t *testing.T, w *world, r headroom.Request) {
-			w.engine.Hold(context.Background(), r, time.Hour)
+			_, _ = w.engine.Hold(context.Background(), r, time.Hour)
 			if _, err := w.engine.Settle(context.Background(), r); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"its hold was released": func(t *testing.T, w *world, r headroom.Request) {
-			w.engine.Hold(context.Background(), r, time.Hour)
+			_, _ = w.engine.Hold(context.Background(), r, time.Hour)
 			if _, err := w.engine.Release(context.Background(), r); err != nil {
 				t.Fatal(err)
 			}
@@ -361,7 +361,7 @@ func TestAChargeBetweenDeductionAndNoteIsFound(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.spend("alice", 7)
 	j := Job{ID: "spend-7", UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 30, Operation: "spend-7", FinishedAt: w.clock, UpdatedAt: w.clock}
-	w.jobs.Swap(context.Background(), Job{}, j)
+	w.put(j)
 	w.clock = w.clock.Add(2 * time.Hour)
 	for range 2 {
 		if r := w.reconcile(); r.Failed != 1 {

@@ -51,7 +51,7 @@ func TestAnInputThatCannotBeWrittenStartsNothing(t *testing.T) {
 		}
 		w.wantUsed("alice", 0, 0)
 		// And where a record says that it runs, which an application wrote.
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Class: "neural", Seconds: askedA, RequestedAt: late})
+		w.put(Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Class: "neural", Seconds: askedA, RequestedAt: late})
 		n := w.calls()
 		if failed := w.send(messageOf(1)); failed == nil || n["Start"] > 0 {
 			t.Errorf("failed %v, calls %v", failed, n)

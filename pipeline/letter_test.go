@@ -104,7 +104,7 @@ func TestAPersonMayEndAJob(t *testing.T) {
 	// One that is to be charged is charged no more.
 	w.send(body("b", "alice", "neural", 900))
 	w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
-	w.done(ExecutionName("b", 1), `{}`)
+	w.ends(ExecutionName("b", 1), `{}`)
 	w.wire.fail = nil
 	w.want("b", Succeeded, ChargePending, 30, 30)
 	if _, err := w.p.Close(t.Context(), "b", "goodwill"); err != nil {

@@ -139,14 +139,14 @@ func (p *play) meet() {
 	switch p.dice("what") % 3 {
 	case 0:
 		if i, ok := pick(p, "its message", p.queue); ok {
-			p.w.p.Consume(context.Background(), Batch{Records: []Delivery{p.queue[i].Delivery}})
+			_, _ = p.w.p.Consume(context.Background(), Batch{Records: []Delivery{p.queue[i].Delivery}})
 		}
 	case 1:
 		if i, ok := pick(p, "its call", p.calls); ok {
-			p.w.p.Callback(context.Background(), p.calls[i].event)
+			_, _ = p.w.p.Callback(context.Background(), p.calls[i].event)
 		}
 	case 2:
-		p.w.p.Reconcile(context.Background(), ReconcileOptions{Workers: 1})
+		_, _ = p.w.p.Reconcile(context.Background(), ReconcileOptions{Workers: 1})
 	}
 	if p.w.wire.trouble, p.w.wire.cut = trouble, cut; cut > 0 {
 		p.w.wire.cut = max(cut, p.w.wire.writes+1)
@@ -382,7 +382,7 @@ func (p *play) step() {
 			}
 		}
 	case 10:
-		p.reconcile(true, []time.Duration{0, time.Hour}[p.dice("age")%2])
+		_, _ = p.reconcile(true, []time.Duration{0, time.Hour}[p.dice("age")%2])
 	case 11:
 		if left := monday.AddDate(0, 0, 10).Sub(p.w.clock); left > 0 {
 			p.w.clock = p.w.clock.Add(min(left, []time.Duration{time.Minute, time.Hour, 5 * time.Hour, 30 * time.Hour}[p.dice("time")%4]))
@@ -446,7 +446,7 @@ func (p *play) check() {
 func executionOf(j Job) string {
 	if _, attempt, later := strings.Cut(j.Operation, "\n"); later {
 		var n int
-		fmt.Sscan(attempt, &n)
+		_, _ = fmt.Sscan(attempt, &n)
 		return ExecutionName(j.ID, n)
 	}
 	return ExecutionName(j.ID, 1)

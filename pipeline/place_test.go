@@ -58,7 +58,7 @@ func TestARunKeepsItsPlace(t *testing.T) {
 	// Two more come, one before its place and one after it.
 	for _, i := range []int{-5000, 5000} {
 		id := fmt.Sprint("new", i)
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: id, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: id, RequestedAt: monday.Add(time.Duration(i)*time.Second - 6000*time.Second), FinishedAt: monday, UpdatedAt: monday.Add(-time.Hour)})
+		w.put(Job{ID: id, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: id, RequestedAt: monday.Add(time.Duration(i)*time.Second - 6000*time.Second), FinishedAt: monday, UpdatedAt: monday.Add(-time.Hour)})
 	}
 	r, err = w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1, Each: each})
 	at, _ = w.jobs.Bookmark(t.Context())
@@ -159,12 +159,12 @@ func TestAJobIsLookedAtAsItsRecordStands(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		w := newWorld(t, Options{})
 		w.owed(3)
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: "fresh", UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: "fresh", RequestedAt: monday.Add(-2 * time.Hour), FinishedAt: monday, UpdatedAt: monday})
+		w.put(Job{ID: "fresh", UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: "fresh", RequestedAt: monday.Add(-2 * time.Hour), FinishedAt: monday, UpdatedAt: monday})
 		listed := listedJobs{wiredJobs{w.jobs, &w.wire}, []Opened{{monday.Add(-3 * time.Hour), "gone"}}}
 		j := w.record("job-0001")
 		ended := j
 		ended.Charge = Charged
-		w.jobs.Swap(t.Context(), j, ended)
+		w.change(j, ended)
 		listed.more = append(listed.more, ended.Opened())
 		w.p.jobs = listed
 		var did []string
@@ -211,7 +211,7 @@ func TestARunKeepsThePlaceBeforeTheFirstJobItDidNotComeTo(t *testing.T) {
 						t.Fatalf("%+v, %v, stopped at %+v", r, err, at)
 					}
 					first := Opened{}
-					b.jobs.Memory.Open(t.Context(), Opened{}, time.Now(), func(o Opened) bool { first = o; return false })
+					_ = b.jobs.Memory.Open(t.Context(), Opened{}, time.Now(), func(o Opened) bool { first = o; return false })
 					if at.Compare(first) >= 0 {
 						t.Errorf("it stopped at %+v, and did not come to %+v", at, first)
 					}

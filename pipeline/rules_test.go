@@ -88,10 +88,10 @@ func TestALineTellsHowLongAHandlerTook(t *testing.T) {
 		}
 		w.send(messageOf(1))
 		w.wire.fail = throttled
-		w.tellEnd("SUCCEEDED", 1)
+		w.hears("SUCCEEDED", 1)
 		w.wire.fail = nil
 		w.clock = w.clock.Add(2 * time.Hour)
-		w.look()
+		_ = w.look()
 		var took []string
 		for line := range strings.Lines(log.String()) {
 			var l struct {
@@ -263,7 +263,7 @@ func TestARunningJobWithoutItsHoldAsksAnew(t *testing.T) {
 		for _, started := range []bool{false, true} {
 			w := newWorld(t, Options{Hold: time.Hour})
 			j := Job{ID: jobA, UserID: "alice", Status: Running, Attempt: 1, Held: true, Class: "neural", Seconds: askedA, Cost: 30, RequestedAt: w.clock, UpdatedAt: w.clock}
-			w.jobs.Swap(t.Context(), Job{}, j)
+			w.put(j)
 			lose(w)
 			if started {
 				w.runs.known[ExecutionName(jobA, 1)] = Execution{Status: "RUNNING"}
@@ -351,7 +351,7 @@ func TestWhoLosesTheJobLetsItsHoldGo(t *testing.T) {
 		w.wire.between = func() {
 			w.wire.between = nil
 			c.other.ID = jobA
-			w.jobs.Swap(t.Context(), Job{}, c.other)
+			w.put(c.other)
 		}
 		w.send(messageOf(1))
 		if _, held := w.used("alice"); held != c.held {
@@ -366,7 +366,7 @@ func TestWhoLosesTheJobInDoubtKeepsItsHold(t *testing.T) {
 	w := newWorld(t, Options{Hold: time.Hour})
 	w.wire.between = func() {
 		w.wire.between = nil
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "bob", Status: OverQuota, Attempt: 1})
+		w.put(Job{ID: jobA, UserID: "bob", Status: OverQuota, Attempt: 1})
 	}
 	gets, writes := 0, map[int]int{} // by how many looks were made before
 	w.wire.trouble = func(call string) fault {
@@ -392,7 +392,7 @@ func TestWhoLosesTheJobWithoutAHoldOnlyLooksAgain(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.wire.between = func() {
 		w.wire.between = nil
-		w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: OverQuota, Attempt: 1})
+		w.put(Job{ID: jobA, UserID: "alice", Status: OverQuota, Attempt: 1})
 	}
 	n := w.calls()
 	if failed := w.send(messageOf(1)); failed != nil || n["Get"] != 2 || n["Load"] != 1 || n["Commit"] != 0 {
@@ -407,7 +407,7 @@ func TestAMessageFromBeforeTheHorizonIsNotCharged(t *testing.T) {
 			w := newWorld(t, opts)
 			w.p.opts.Clock = nil // the time of the message counts
 			if known {
-				w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, RequestedAt: monday.AddDate(0, 0, -20)})
+				w.put(Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, RequestedAt: monday.AddDate(0, 0, -20)})
 			}
 			d := Delivery{MessageID: "m", Body: messageOf(1), Attributes: map[string]string{"SentTimestamp": fmt.Sprint(monday.AddDate(0, 0, -20).UnixMilli())}}
 			if out, err := w.p.Consume(t.Context(), Batch{Records: []Delivery{d}}); err != nil || len(out.Items) > 0 {
@@ -469,7 +469,7 @@ func TestSendMakesWhatTheConsumerReads(t *testing.T) {
 func TestAChargeUnderTheDefaultPlanThatFailsIsToldOfAsSuch(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Plan: "gone"})
-	w.jobs.Swap(t.Context(), Job{}, Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 28, Operation: jobA, FinishedAt: monday})
+	w.put(Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 28, Operation: jobA, FinishedAt: monday})
 	w.wire.fail = throttled
 	err := w.tellEnd("SUCCEEDED", 1)
 	if !errors.Is(err, headroom.ErrInvalid) || strings.Contains(log.String(), "charged under the default plan") {

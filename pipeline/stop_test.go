@@ -33,7 +33,7 @@ func TestARunThatIsStoppedEarlyStaysInItsPlace(t *testing.T) {
 	}{1: {0, Opened{monday.Add(-2 * time.Second), "job-0001"}}, 2: {1, Opened{}}} {
 		w := newWorld(t, Options{})
 		w.owed(3)
-		w.jobs.SetBookmark(t.Context(), w.record("job-0001").Opened())
+		w.mark(w.record("job-0001").Opened())
 		ctx := w.stopAt("Open", part)
 		r, err := w.p.Reconcile(ctx, ReconcileOptions{Workers: 1})
 		if want := (Reconciliation{Seen: c.done, Finished: c.done, More: true}); err != nil || r != want {
@@ -78,9 +78,9 @@ func TestARunReadsNoFurtherThanItGoes(t *testing.T) {
 	for i := range 9 {
 		j := Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Running, Attempt: 1, RequestedAt: monday.Add(time.Duration(i-9) * time.Second)}
 		w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
-		w.jobs.Swap(t.Context(), Job{}, j)
+		w.put(j)
 	}
-	w.jobs.SetBookmark(t.Context(), w.record("job-3").Opened())
+	w.mark(w.record("job-3").Opened())
 	jobs = &readJobs{Jobs: w.jobs}
 	w.p.jobs = jobs
 	if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); err != nil || r != (Reconciliation{Seen: 9, Running: 9}) || jobs.read != 5+4+1 {
@@ -99,7 +99,7 @@ func TestARunLeavesNoTimerBehind(t *testing.T) {
 			x.Status, x.Output = "SUCCEEDED", []byte(`{"result":`+doneA+`}`)
 			w.runs.known[ExecutionName(jobA, 1)] = x
 			w.owed(3)
-			w.jobs.SetBookmark(t.Context(), w.record("job-0001").Opened())
+			w.mark(w.record("job-0001").Opened())
 			jobs := &watchedJobs{Jobs: w.jobs}
 			w.p.jobs = jobs
 			ctx, cancel := t.Context(), func() {}
@@ -141,7 +141,7 @@ func TestWorkersWorkAtTheSameTime(t *testing.T) {
 						j.Charge, j.Operation = ChargePending, j.ID
 					}
 					w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
-					w.jobs.Swap(t.Context(), Job{}, j)
+					w.put(j)
 				}
 				w.wire.trouble = func(call string) fault {
 					if call == "Get" || call == "Describe" {

@@ -62,7 +62,7 @@ func TestNoRequestIsFree(t *testing.T) {
 			w = newWorld(t, opts)
 			w.spend("alice", 200-cost)
 			w.send(message17(`"neural"`, seconds))
-			w.done(ExecutionName("a", 1), `{}`)
+			w.ends(ExecutionName("a", 1), `{}`)
 			w.want("a", Succeeded, Charged, 200, 0)
 		}
 	})
@@ -105,7 +105,7 @@ func TestNoResultIsFree(t *testing.T) {
 					t.Fatalf("%s: %+v, %v, want a cost of %d", c.result, r, err, c.cost)
 				}
 			}
-			w.event(ExecutionName("a", 1), "FAILED")
+			w.changes(ExecutionName("a", 1), "FAILED")
 			w.want("a", Succeeded, Charged, c.cost, 0)
 			want := c.reason
 			if want != "" {
@@ -138,7 +138,7 @@ func TestWhatNothingPricesIsOwed(t *testing.T) {
 	}
 	// What the result says is enough.
 	w := newWorld(t, Options{})
-	w.p.Callback(context.Background(), []byte(`{"execution":"x","status":"SUCCEEDED","input":{"jobId":"a","userId":"alice"},"result":{"voiceQuality":"neural","durationSeconds":600}}`))
+	_, _ = w.p.Callback(context.Background(), []byte(`{"execution":"x","status":"SUCCEEDED","input":{"jobId":"a","userId":"alice"},"result":{"voiceQuality":"neural","durationSeconds":600}}`))
 	w.want("a", Succeeded, Charged, 20, 0)
 }
 

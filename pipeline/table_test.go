@@ -49,7 +49,7 @@ func TestARaceThatNeverEndsIsContended(t *testing.T) {
 			j, _, _ := w.jobs.Get(t.Context(), jobA)
 			n++
 			next := Job{ID: jobA, UserID: "alice", Status: Queued, Attempt: 1, Returns: n, UpdatedAt: monday}
-			w.jobs.Swap(t.Context(), j, next)
+			w.change(j, next)
 		}
 		change()
 		w.wire.between = change
@@ -71,7 +71,7 @@ func TestWhoTakesAJobBackTooLateChangesNothing(t *testing.T) {
 	w.clock = w.clock.Add(2 * time.Hour)
 	w.wire.between = func() {
 		w.wire.between = nil
-		w.tellEnd("FAILED", 1)
+		w.hears("FAILED", 1)
 	}
 	if r := w.reconcile(); r != (Reconciliation{Seen: 1, Running: 1}) {
 		t.Errorf("%+v", r)
@@ -84,7 +84,7 @@ func TestAReconciliationNamesSomeFailuresAndCountsAll(t *testing.T) {
 	for n, want := range map[int]string{mostFailures: "", mostFailures + 1: "and 1 more", mostFailures + 5: "and 5 more"} {
 		w := newWorld(t, Options{})
 		for i := range n {
-			w.jobs.Swap(t.Context(), Job{}, Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: fmt.Sprint("job-", i), FinishedAt: monday, UpdatedAt: monday})
+			w.put(Job{ID: fmt.Sprint("job-", i), UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 1, Operation: fmt.Sprint("job-", i), FinishedAt: monday, UpdatedAt: monday})
 		}
 		w.clock = w.clock.Add(2 * time.Hour)
 		w.wire.fail = throttled
@@ -124,10 +124,10 @@ func TestADryRunNamesWhatWouldGoBack(t *testing.T) {
 func TestALaterAttemptThatIsClosedGivesBackItsOwn(t *testing.T) {
 	w := newWorld(t, Options{Hold: time.Hour})
 	w.send(messageOf(1))
-	w.tellEnd("FAILED", 1)
+	w.hears("FAILED", 1)
 	w.send(messageOf(2))
 	w.wire.fail = throttled
-	w.tellEnd("SUCCEEDED", 2)
+	w.hears("SUCCEEDED", 2)
 	w.wire.fail = nil
 	w.want(jobA, Succeeded, ChargePending, 0, 30)
 	if _, err := w.p.Close(t.Context(), jobA, "goodwill"); err != nil {
@@ -157,9 +157,9 @@ func TestASuccessFillsInWhatTheRecordLacks(t *testing.T) {
 	} {
 		w := newWorld(t, Options{})
 		c.was.ID, c.was.UserID, c.was.Status = jobA, "alice", Running
-		w.jobs.Swap(t.Context(), Job{}, c.was)
+		w.put(c.was)
 		w.wire.fail = throttled
-		w.p.Callback(t.Context(), fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":`+stamped+`,"result":{}}`, c.attempt, c.held))
+		_, _ = w.p.Callback(t.Context(), fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":`+stamped+`,"result":{}}`, c.attempt, c.held))
 		if j := w.record(jobA); j.Held != c.want || j.Plan != c.plan || !j.RequestedAt.Equal(c.requested) || j.Attempt != max(c.was.Attempt, c.attempt) {
 			t.Errorf("%s: %+v", name, j)
 		}
@@ -181,7 +181,7 @@ func TestAStrangeResultCostsWhatWasAskedFor(t *testing.T) {
 	} {
 		w := newWorld(t, Options{})
 		c.was.ID, c.was.UserID, c.was.Status, c.was.Attempt = jobA, "alice", Running, 1
-		w.jobs.Swap(t.Context(), Job{}, c.was)
+		w.put(c.was)
 		if _, err := w.p.Callback(t.Context(), fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":null}}`, c.input)); err != nil {
 			t.Fatal(err)
 		}

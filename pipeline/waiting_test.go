@@ -55,7 +55,7 @@ func TestNoJobRunsOnADeadHold(t *testing.T) {
 			}
 			w.wantUsed("alice", used, 20*int64(c.runs))
 			for name := range w.runs.known {
-				w.done(name, `{}`)
+				w.ends(name, `{}`)
 			}
 			w.wantUsed("alice", used+20*int64(c.runs), 0)
 		})
@@ -99,7 +99,7 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 		w.send(message)
 		w.want("a", Running, "", 0, 30)
 		until(t, w, w.clock.Add(3*time.Hour))
-		w.done(ExecutionName("a", 1), `{}`)
+		w.ends(ExecutionName("a", 1), `{}`)
 		w.want("a", Succeeded, Charged, 30, 0)
 	})
 	t.Run("it ended, the units are spent", func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 		w.spend("alice", 200)
 		w.send(message)
 		w.want("a", Running, "", 200, 0)
-		w.done(ExecutionName("a", 1), `{}`)
+		w.ends(ExecutionName("a", 1), `{}`)
 		w.want("a", Succeeded, Charged, 230, 0)
 	})
 	t.Run("taken before the record, long ago", func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestAJobThatWasNeverStartedRunsWhenItsMessageComes(t *testing.T) {
 			if len(w.runs.known) != 1 {
 				t.Fatalf("executions %v", w.runs.known)
 			}
-			w.done(ExecutionName("a", 1), `{}`)
+			w.ends(ExecutionName("a", 1), `{}`)
 			w.send(message)
 			w.want("a", Succeeded, Charged, 30, 0)
 			if j := w.record("a"); j.Reason != "" || len(w.runs.known) != 1 {
@@ -205,11 +205,11 @@ func TestAJobThatWentBackIsNotRefusedOnceItRuns(t *testing.T) {
 		w.clock = w.clock.Add(4 * time.Hour)
 		w.reconcile()
 		w.runs.refuses = nil
-		w.runs.Start(context.Background(), ExecutionName("a", 1), []byte(`{"jobId":"a","userId":"alice","voiceQuality":"neural","durationSeconds":900}`))
+		_ = w.runs.Start(context.Background(), ExecutionName("a", 1), []byte(`{"jobId":"a","userId":"alice","voiceQuality":"neural","durationSeconds":900}`))
 		w.spend("alice", 200)
 		w.send(message)
 		w.want("a", Running, "", 200, 0)
-		w.done(ExecutionName("a", 1), `{}`)
+		w.ends(ExecutionName("a", 1), `{}`)
 		w.want("a", Succeeded, Charged, 230, 0)
 
 		// And if it has ended before its message comes again.
@@ -219,8 +219,8 @@ func TestAJobThatWentBackIsNotRefusedOnceItRuns(t *testing.T) {
 		w.clock = w.clock.Add(4 * time.Hour)
 		w.reconcile()
 		w.runs.refuses = nil
-		w.runs.Start(context.Background(), ExecutionName("a", 1), []byte(message))
-		w.done(ExecutionName("a", 1), `{}`)
+		_ = w.runs.Start(context.Background(), ExecutionName("a", 1), []byte(message))
+		w.ends(ExecutionName("a", 1), `{}`)
 		w.send(message)
 		w.want("a", Succeeded, Charged, 30, 0)
 	})
@@ -262,7 +262,7 @@ func TestMoreJobsThanHoldsWaitAndRun(t *testing.T) {
 		ended := 0
 		for name, x := range w.runs.known {
 			if x.Status == "RUNNING" && ended < 7 {
-				w.done(name, `{}`)
+				w.ends(name, `{}`)
 				ended++
 			}
 		}
@@ -274,7 +274,7 @@ func TestMoreJobsThanHoldsWaitAndRun(t *testing.T) {
 	}
 	for name, x := range w.runs.known {
 		if x.Status == "RUNNING" {
-			w.done(name, `{}`)
+			w.ends(name, `{}`)
 		}
 	}
 	if len(w.runs.known) != 150 {
@@ -306,7 +306,7 @@ func TestHowLongAMessageWaits(t *testing.T) {
 		t.Errorf("each delivery writes the record: %+v", j)
 	}
 	// A record that an application queued says from now on that the job waits, and for what.
-	w.jobs.Swap(t.Context(), Job{}, Job{ID: "queued", UserID: "alice", Status: Queued, RequestedAt: monday, UpdatedAt: monday})
+	w.put(Job{ID: "queued", UserID: "alice", Status: Queued, RequestedAt: monday, UpdatedAt: monday})
 	if failed := w.send(body("queued", "alice", "standard", 60)); failed != nil {
 		t.Error(failed)
 	}
@@ -320,7 +320,7 @@ func TestHowLongAMessageWaits(t *testing.T) {
 	}
 	// A rerun waits as well, and a job whose start was refused.
 	broken = nil
-	w.done(ExecutionName("job-0", 1), "")
+	w.ends(ExecutionName("job-0", 1), "")
 	w.send(body("in its place", "alice", "standard", 60))
 	again, _ := Send("job-0", "alice", "standard", 60, 2, nil)
 	if failed := w.send(string(again)); failed != nil {
@@ -329,7 +329,7 @@ func TestHowLongAMessageWaits(t *testing.T) {
 	if j := w.record("job-0"); j.Status != Queued || j.Attempt != 2 {
 		t.Errorf("%+v", j)
 	}
-	w.done(ExecutionName("job-1", 1), `{}`)
+	w.ends(ExecutionName("job-1", 1), `{}`)
 	w.send(string(again))
 	if j := w.record("job-0"); j.Status != Running || j.Attempt != 2 || j.Reason != "" {
 		t.Errorf("%+v", j)

@@ -298,6 +298,35 @@ func (w *world) done(name, result string) (r Result, err error) {
 	return r, err
 }
 
+// ends is done where what becomes of the job is looked at, and not the answer: a state machine repeats
+// what fails.
+func (w *world) ends(name, result string) {
+	w.t.Helper()
+	_, _ = w.done(name, result)
+}
+
+// put writes the record of a job that has none.
+func (w *world) put(j Job) {
+	w.t.Helper()
+	w.change(Job{}, j)
+}
+
+// change replaces a record.
+func (w *world) change(was, is Job) {
+	w.t.Helper()
+	if done, err := w.jobs.Swap(context.Background(), was, is); err != nil || !done {
+		w.t.Fatalf("from %+v to %+v: %v, %v", was, is, done, err)
+	}
+}
+
+// mark sets the place at which the next reconciliation begins.
+func (w *world) mark(at Opened) {
+	w.t.Helper()
+	if err := w.jobs.SetBookmark(context.Background(), at); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // event delivers a status-change event.
 func (w *world) event(name, status string) (r Result, err error) {
 	w.t.Helper()
@@ -316,6 +345,12 @@ func (w *world) event(name, status string) (r Result, err error) {
 		r, err = w.p.Callback(context.Background(), event)
 	})
 	return r, err
+}
+
+// changes is event where what becomes of the job is looked at, and not the answer.
+func (w *world) changes(name, status string) {
+	w.t.Helper()
+	_, _ = w.event(name, status)
 }
 
 func (w *world) reconcile() Reconciliation {

@@ -95,7 +95,7 @@ func TestTheHistoryTellsWhetherTheWorkIsDone(t *testing.T) {
 				if asked*page < len(c.events) {
 					next = fmt.Sprintf(`,"nextToken":%q`, strings.Repeat("n", asked))
 				}
-				fmt.Fprintf(w, `{"events":[%s]%s}`, strings.Join(events, ","), next)
+				_, _ = fmt.Fprintf(w, `{"events":[%s]%s}`, strings.Join(events, ","), next)
 			}))
 			defer server.Close()
 			x := &onaws.Executions{Client: sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: keys, RetryMaxAttempts: 1}), StateMachine: machine}
@@ -146,11 +146,11 @@ func TestAMessageThatWaitsIsSentAgain(t *testing.T) {
 		asked = append(asked, target[strings.LastIndexByte(target, '.')+1:]+" "+string(body))
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		if strings.HasSuffix(target, "GetQueueUrl") {
-			io.WriteString(w, `{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/123456789012/jobs"}`)
+			_, _ = io.WriteString(w, `{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/123456789012/jobs"}`)
 			return
 		}
 		w.WriteHeader(status)
-		io.WriteString(w, answer)
+		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
 	q := &onaws.Queue{Client: sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: keys, RetryMaxAttempts: 1, DisableMessageChecksumValidation: true})}

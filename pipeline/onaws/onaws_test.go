@@ -99,7 +99,7 @@ func stepFunctions(t *testing.T, status int, body string) (*onaws.Executions, *m
 		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		w.WriteHeader(status)
-		io.WriteString(w, body)
+		_, _ = io.WriteString(w, body)
 	}))
 	t.Cleanup(server.Close)
 	client := sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: keys, RetryMaxAttempts: 1})
