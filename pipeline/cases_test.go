@@ -270,6 +270,9 @@ func TestWorkThatNoLongerFits(t *testing.T) {
 				}
 			}
 			w.want("a", c.status, c.charge, c.used, 0)
+			if j := w.record("a"); (j.Status == Unpaid) != strings.HasPrefix(j.Reason, "20 units asked, ") {
+				t.Errorf("the reason in its record: %q", j.Reason)
+			}
 		})
 	}
 }

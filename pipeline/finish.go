@@ -59,7 +59,7 @@ func (p *Pipeline) mark(ctx context.Context, o outcome) (seen sighting, marked b
 		}
 	}
 	next.Attempt = max(next.Attempt, 1)
-	changes := false
+	var changes bool
 	if o.Succeeded {
 		changes = p.succeed(&next, o)
 	} else {

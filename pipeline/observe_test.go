@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/lumcast/headroom"
@@ -43,5 +44,27 @@ func TestWorkThatIsNotChargedIsTold(t *testing.T) {
 	}
 	if l := last(); l.Owed != 0 || l.Errors != 0 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// TestAFailureIsToldWithItsJob: whoever reads the log finds the message and the job, also where not even
+// the job's record could be read.
+func TestAFailureIsToldWithItsJob(t *testing.T) {
+	for name, do := range map[string]func(w *world) error{
+		"consumer": func(w *world) error { return w.deliver(1) },
+		"callback": func(w *world) error { return w.tellEnd("SUCCEEDED", 1) },
+	} {
+		var log bytes.Buffer
+		w := newWorld(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		w.failNth("Get", 1, fault{before: throttled})
+		err := do(w)
+		for _, part := range []string{"handler=" + name, "job=a ", "user=alice", "attempt=1", "execution=" + ExecutionName(jobA, 1), "code=throttled"} {
+			if err == nil || !strings.Contains(log.String(), part) {
+				t.Errorf("%s: %v, want %s in %s", name, err, part, &log)
+			}
+		}
+		if name == "consumer" && !strings.Contains(log.String(), "message=0 ") {
+			t.Errorf("%s", &log)
+		}
 	}
 }
