@@ -10,17 +10,19 @@ import (
 	"time"
 )
 
-// Catalog holds the plans and the price lists. It is validated once, by NewCatalog, and does not change.
+// Catalog holds the plans and the price lists. NewCatalog checks it once, and it never changes.
 type Catalog struct {
 	fallback string
 	plans    map[string]Plan
 	prices   map[string]Prices
-	counters map[string][]Limit // by meter: each counter that some plan limits, sorted by name. Units mean nothing here
-	hard     map[[2]string]bool // by meter and name: the limits that some plan has as hard ones
+	// counters are by meter: each counter that some plan limits, sorted by name. Their units mean
+	// nothing.
+	counters map[string][]Limit
+	hard     map[[2]string]bool // by meter and name: the limits that are hard in some plan
 
-	horizon  time.Duration            // of meters that memory gives none. Zero: as long as each needs it
+	horizon  time.Duration            // of meters to which memory gives none. Zero: as long as each needs
 	memory   map[string]Memory        // by meter
-	horizons map[string]time.Duration // likewise: what follows from these
+	horizons map[string]time.Duration // by meter: what follows from the two
 }
 
 // NewCatalog returns a catalog of plans and price lists, which it checks. A fault is an ErrInvalid.
@@ -89,7 +91,8 @@ func (c *Catalog) addPlan(p Plan, periods map[[2]string]Period) error {
 	return nil
 }
 
-// addCounter adds the counter of l, unless another plan brought it. periods are those of all counters so far.
+// addCounter adds the counter of l, unless another plan has brought it. periods are those of all
+// counters so far.
 func (c *Catalog) addCounter(l Limit, periods map[[2]string]Period) error {
 	at := [2]string{l.Meter, l.Name}
 	have, found := periods[at]
@@ -98,13 +101,13 @@ func (c *Catalog) addCounter(l Limit, periods map[[2]string]Period) error {
 	}
 	if !found {
 		periods[at] = l.Period
-		l.Thresholds = nil // they are a plan's own
+		l.Thresholds = nil // each plan has its own
 		c.counters[l.Meter] = append(c.counters[l.Meter], l)
 	}
 	return nil
 }
 
-// checkMostLimits reports a meter that has more limits than a store can count in one write.
+// checkMostLimits returns an error if a meter has more limits than a store can count in one write.
 func (c *Catalog) checkMostLimits(most int) error {
 	for _, meter := range slices.Sorted(maps.Keys(c.counters)) {
 		if n := len(c.counters[meter]); n > most {
@@ -146,7 +149,8 @@ func (c *Catalog) Prices(meter string) (Prices, error) {
 	return p.clone(), nil
 }
 
-// WithUnits returns the catalog with every limit of the meter set to units in every plan: what a trial run of another limit needs.
+// WithUnits returns the catalog with each limit of the meter set to units, in every plan. A trial
+// run of another limit needs that.
 func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	plans := c.Plans()
 	for i := range plans {
@@ -163,8 +167,8 @@ func (c *Catalog) WithUnits(meter string, units int64) (*Catalog, error) {
 	return with.WithMemory(c.horizon, c.memory)
 }
 
-// resolve returns the plan that holds for a subject: the stored one, else the caller's, else the default.
-// A subject's own limits follow the plan's name, "free+slots/week=500".
+// resolve returns the plan that holds for a subject: the stored one, or else the caller's, or else
+// the default. A subject's own limits follow the name of the plan: "free+slots/week=500".
 func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	name := cmp.Or(stored, callers, c.fallback)
 	base, more, own := strings.Cut(name, "+")
@@ -178,7 +182,7 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	}
 	p.overrides = map[string]int64{}
 	for part := range strings.SplitSeq(more, "+") {
-		// A meter's name may have an = in it, a limit's has none.
+		// The name of a meter may have an = in it, but that of a limit has none.
 		equals := max(0, strings.LastIndexByte(part, '='))
 		limit := part[:equals]
 		units, err := strconv.ParseInt(strings.TrimPrefix(part[equals:], "="), 10, 64)
@@ -196,10 +200,12 @@ func (c *Catalog) hasCounter(name string) bool {
 	return slash > 0 && slices.ContainsFunc(c.counters[name[:slash]], func(l Limit) bool { return l.Name == name[slash+1:] })
 }
 
-// WithMemory returns the catalog with how its meters remember operation ids. all is the horizon of the meters
-// that have none of their own. Where that is zero, a meter remembers them for its longest hard window and a
-// day, at least DefaultHorizon and at most MaxHorizon: so within a window nothing is charged twice, and
-// a charge can be refunded.
+// WithMemory returns the catalog with other settings of how its meters remember operation ids. all
+// is the horizon of the meters that have none of their own.
+//
+// If all is zero, a meter remembers ids for its longest hard window and a day, at least
+// DefaultHorizon and at most MaxHorizon. So nothing is charged twice within a window, and a charge
+// can be refunded while its window runs.
 func (c *Catalog) WithMemory(all time.Duration, meters map[string]Memory) (*Catalog, error) {
 	if err := checkHorizon(all); err != nil {
 		return nil, err
@@ -218,7 +224,7 @@ func (c *Catalog) WithMemory(all time.Duration, meters map[string]Memory) (*Cata
 	return &with, nil
 }
 
-// remember works out the horizon of each meter once: each decision asks for it.
+// remember works out the horizon of each meter once, since each decision asks for it.
 func (c *Catalog) remember() {
 	c.horizons = make(map[string]time.Duration, len(c.counters))
 	for meter := range c.counters {
@@ -229,7 +235,7 @@ func (c *Catalog) remember() {
 // Meters returns the names of all meters that some plan limits, sorted.
 func (c *Catalog) Meters() []string { return slices.Sorted(maps.Keys(c.counters)) }
 
-// Horizon returns how long at least the operation ids of a meter are remembered.
+// Horizon returns how long the operation ids of a meter are remembered at least.
 func (c *Catalog) Horizon(meter string) time.Duration {
 	return cmp.Or(c.horizons[meter], c.horizon, DefaultHorizon)
 }
@@ -237,13 +243,13 @@ func (c *Catalog) Horizon(meter string) time.Duration {
 // NeedsID reports whether a charge of the meter must have an operation id.
 func (c *Catalog) NeedsID(meter string) bool { return !c.memory[meter].None }
 
-// needed is the longest hard window of a meter and a day, at least DefaultHorizon.
+// needed returns the longest hard window of a meter and a day, or DefaultHorizon if that is longer.
 func (c *Catalog) needed(meter string) time.Duration {
 	longest, _ := c.longestHard(meter)
 	return max(DefaultHorizon, longest+day)
 }
 
-// longestHard returns the length of the longest window of a meter that refuses anything, and its limit's name.
+// longestHard returns the length of the longest hard window of a meter, and the name of its limit.
 func (c *Catalog) longestHard(meter string) (longest time.Duration, name string) {
 	for _, l := range c.counters[meter] {
 		if of := l.Period.longest(); c.hard[[2]string{meter, l.Name}] && of > longest {
@@ -253,7 +259,8 @@ func (c *Catalog) longestHard(meter string) (longest time.Duration, name string)
 	return longest, name
 }
 
-// Warnings says in one sentence each what of the catalog is legal but most likely not meant. It is empty if nothing is.
+// Warnings returns a sentence for each thing in the catalog that is legal but most likely not
+// meant.
 func (c *Catalog) Warnings() (all []string) {
 	for _, meter := range c.Meters() {
 		horizon, needed := c.Horizon(meter), c.needed(meter)

@@ -11,19 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// Debt is what a charge within an organisation leaves until the organisation is settled. It is
-// written with the charge, in one step, so that a caller who dies in between leaves it behind.
+// Debt is what a charge within an organisation leaves behind until the organisation is settled. It
+// is written with the charge, in one step. So it is there even if the caller dies right after.
 type Debt struct {
-	To    string    // who is owed: the organisation
+	To    string    // the organisation, which is owed
 	Cost  int64     // units
 	Since time.Time // when the subject was charged, a whole second
-	Given bool      // Since is the caller's time (Request.Now), and the debt is settled at it
+	// Given says that Since is the time that the caller gave (Request.Now). The debt is settled at it.
+	Given bool
 }
 
-// String encodes the debt in one line, "30 @1779667200 <acme": the units, since when in Unix seconds
-// ("=" in place of "@": the caller's time), and who is owed, percent-encoded.
+// String encodes the debt in one line, "30 @1779667200 <acme": the units, the time in Unix seconds,
+// and who is owed, percent-encoded. If the time is the caller's, "=" takes the place of "@".
 //
-// Stores keep this text; ParseDebt reads it.
+// Stores keep this text. ParseDebt reads it.
 func (d Debt) String() string {
 	mark := " @"
 	if d.Given {
@@ -46,16 +47,19 @@ func ParseDebt(s string) (Debt, error) {
 	return Debt{}, Errorf(CodeFormat, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
 }
 
-// OperationWithin is the id at an organisation of what its user subject charges under operation: users
-// choose their ids without asking one another. It begins with the operation for whoever reads it, cut
-// to 100 bytes. What keeps them apart are 96 bits of SHA-256 over the two, at its end. The subject's name
-// is not in it: who is forgotten leaves none behind at the organisation.
+// OperationWithin returns the id under which an organisation knows what its user subject charges
+// under operation. Users choose their ids without asking one another, so each needs an id of its
+// own there.
+//
+// The id begins with the operation, cut to 100 bytes, for people who read it. It ends with 96 bits
+// of SHA-256 over subject and operation, which keep ids apart. The name of the subject is not in
+// it: a user who is forgotten leaves no name behind at the organisation.
 func OperationWithin(subject, operation string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", subject, operation))
 	return cutTo(operation, 100) + "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// cutTo is what of s fits into n bytes, in whole characters.
+// cutTo returns as much of s as fits into n bytes, in whole characters.
 func cutTo(s string, n int) string {
 	if len(s) <= n {
 		return s

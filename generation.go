@@ -5,13 +5,18 @@ import (
 	"time"
 )
 
-// Operation ids age in generations. The label of one is the time at which it begins, at the earliest: a whole
-// multiple of the horizon, and some seconds. Since a horizon has no seconds, those tell it, so that ids live as
-// long as they were promised to when another one is configured: 0 is DefaultHorizon, and each that follows stands
-// for all that are longer than what the one before it stands for, by at most a quarter.
+// Operation ids age in two generations. New ids go to the younger one. When it is time, the older
+// one is forgotten, the younger one becomes the older, and a new one begins.
+//
+// Each generation has a label, a time at or before its beginning. The label is a whole multiple of
+// the horizon, plus some seconds. Since a horizon is in whole minutes, those seconds are free to tell
+// which horizon it was. So ids live as long as was promised for them, even if another horizon is
+// configured later.
 
-// told are the longest horizons that so many seconds tell.
-var told = func() (all [60]time.Duration) {
+// horizonOf says which horizon so many seconds of a label tell. 0 seconds tell DefaultHorizon. Any
+// other number tells a range: horizons up to the one here and longer than the one before it, which
+// is at most a quarter shorter.
+var horizonOf = func() (all [60]time.Duration) {
 	all[0], all[1] = DefaultHorizon, time.Hour
 	for s := 2; s < len(all); s++ {
 		all[s] = all[s-1] + (all[s-1] / 4).Truncate(time.Minute)
@@ -24,27 +29,29 @@ func horizonSeconds(h time.Duration) int64 {
 	if h == DefaultHorizon {
 		return 0
 	}
-	s, _ := slices.BinarySearch(told[1:], h)
+	s, _ := slices.BinarySearch(horizonOf[1:], h)
 	return int64(s) + 1
 }
 
-// epoch returns the label of the generation of ids that is young at t, if the horizon was always h.
+// epoch returns the label of the generation that is young at t, if the horizon was always h.
 func epoch(t time.Time, h time.Duration) time.Time {
 	seconds, mark := int64(h/time.Second), horizonSeconds(h)
 	return time.Unix(floorDiv(t.Unix()-mark, seconds)*seconds+mark, 0).UTC()
 }
 
-// promised returns for how long the ids of a generation are to be remembered, where the horizon is h now.
+// promised returns how long the ids of the generation with a label are to be remembered. h is the
+// horizon now.
 func promised(label time.Time, h time.Duration) time.Duration {
 	mark := label.Unix() - floorDiv(label.Unix(), 60)*60
 	if label.IsZero() || mark == horizonSeconds(h) {
 		return h
 	}
-	return max(h, told[mark])
+	return max(h, horizonOf[mark])
 }
 
-// rotation returns the label with which a new generation begins at t, if it is time. Then the older one is forgotten:
-// its ids are from before the younger one began, and its promise must be kept.
+// rotation returns the label of a new generation, and whether it is time at t for it to begin. It
+// is time when the promise of the older generation is kept: its ids are from before the younger one
+// began.
 func (s State) rotation(t time.Time, h time.Duration) (label time.Time, due bool) {
 	label = epoch(t, h)
 	if s.Epoch.IsZero() {
@@ -58,8 +65,8 @@ func (s State) rotation(t time.Time, h time.Duration) (label time.Time, due bool
 	return label, !t.Before(first)
 }
 
-// Horizon returns how long at least the ids of both generations must be remembered, where the horizon is h now.
-// It is longer than h while ids are remembered that were promised more.
+// Horizon returns how long the ids of both generations must be remembered at least. h is the
+// horizon now. The answer is longer than h if some ids were promised more.
 func (s State) Horizon(h time.Duration) time.Duration {
 	return max(promised(s.Epoch, h), promised(s.EpochBefore, h))
 }

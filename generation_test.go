@@ -17,7 +17,7 @@ func TestGenerationsAreWholeHorizonsAndTellThem(t *testing.T) {
 			if label.After(at) || !label.Add(horizon).After(at) || floorDiv(label.Unix(), seconds)*seconds != label.Unix()-mark || label.Location() != time.UTC {
 				t.Errorf("the generation of %s with a horizon of %s is %s", at, horizon, label)
 			}
-			says := told[mark]
+			says := horizonOf[mark]
 			if says < horizon || horizon >= time.Hour && says > horizon*5/4 || horizon == DefaultHorizon && mark != 0 {
 				t.Errorf("the label %s tells a horizon of %s: want %s, or a quarter more at most", label, says, horizon)
 			}

@@ -5,19 +5,22 @@ import (
 	"time"
 )
 
-// DefaultHorizon is how long operation ids are remembered at least, unless a horizon is configured: longer
-// than a queue keeps a message and than a state machine can be redriven, both 14 days on AWS.
+// DefaultHorizon is how long operation ids are remembered at least, unless a horizon is configured.
+// It is longer than a queue keeps a message, and than a state machine can be started again: both
+// are 14 days on AWS.
 const DefaultHorizon = 15 * day
 
-// MaxHorizon is the longest time that operation ids can be remembered: ten years.
+// MaxHorizon is the longest time for which operation ids can be remembered: ten years.
 const MaxHorizon = 10 * 366 * day
 
 // Memory is how a meter remembers operation ids. The zero value is a good one.
 type Memory struct {
-	// Horizon is how long at least, in whole minutes, from one to MaxHorizon. Zero: what holds for all meters.
+	// Horizon is how long ids are remembered at least, in whole minutes, from one to MaxHorizon. Zero:
+	// as long as holds for all meters. See Catalog.WithMemory.
 	Horizon time.Duration
-	// None admits a Deduct without an operation id, for callers that have none. Nothing is remembered of it:
-	// a repeat is another charge, and there is no refund. What has an id is remembered as ever.
+	// None admits a Deduct without an operation id, for callers that have none. Nothing is remembered
+	// about it: a repeat is another charge, and there is no refund. A request with an id is remembered
+	// all the same.
 	None bool
 }
 
@@ -28,7 +31,7 @@ func checkHorizon(h time.Duration) *Error {
 	return nil
 }
 
-// inDays writes a time as people do, if it is whole days.
+// inDays writes a time as people do, if it is in whole days.
 func inDays(d time.Duration) string {
 	switch {
 	case d == day:

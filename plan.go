@@ -2,19 +2,19 @@ package headroom
 
 import "slices"
 
-// Unlimited is the limit and the remaining units that a decision shows where the plan sets no limit.
+// Unlimited is the limit, and the remaining units, that a decision shows if the plan sets no limit.
 const Unlimited = 1<<63 - 1
 
-// MaxThreshold is the greatest percent of a limit that a threshold may be.
+// MaxThreshold is the greatest threshold, in percent of a limit.
 const MaxThreshold = 1000
 
 // Mode says what a limit does to what goes past it.
 type Mode byte
 
 const (
-	Hard   Mode = iota // refuses it
-	Soft               // admits it, and the decision says so
-	Shadow             // admits it, and the decision says that it would have been refused: a limit on trial
+	Hard   Mode = iota // refuse it
+	Soft               // admit it, and say so in the decision
+	Shadow             // a limit on trial: admit it, and say that it would have been refused
 )
 
 // String returns the mode's name as it stands in a configuration.
@@ -22,16 +22,25 @@ func (m Mode) String() string { return [...]string{"hard", "soft", "shadow"}[min
 
 // Limit is the most units of a meter in one window.
 type Limit struct {
-	Meter  string // what is counted, "slots"
-	Name   string // the counter that the limit looks at, "week": lower-case letters, digits, - and _, at most 32
+	Meter string // what is counted, "slots"
+	// Name is the name of the counter that the limit looks at, "week": at most 32 lower-case letters,
+	// digits, - and _.
+	Name   string
 	Period Period // zero: the ISO week in UTC
 	Units  int64  // at least 0
 	Mode   Mode   // zero: Hard
 
-	// CarryOver is how many units that were left of a window at its end the next one may use beside its own, those carried into it included. Zero: none. At most 52 times Units counts.
-	// What a hold held then was not left, whatever became of it; nor is anything carried into a window that a wrong clock closed too early and that was brought back.
-	CarryOver  int64
-	Thresholds []int // percents of the limit, rising, 1 to MaxThreshold: a decision says which of them it crossed. Empty: none
+	// CarryOver is how many units a window may use beside its own, if the window before it left them
+	// over. That includes what was carried into the window before. At most 52 times Units counts.
+	// Zero: none.
+	//
+	// Units that a hold held at a window's end were not left over, whatever became of the hold.
+	// Nothing is carried into a window that a wrong clock had closed too early, once the clock's fault
+	// is repaired.
+	CarryOver int64
+	// Thresholds are percents of the limit, rising, from 1 to MaxThreshold. A decision says which of
+	// them it crossed. Empty: none.
+	Thresholds []int
 }
 
 func (l Limit) validate(plan string) error {
@@ -71,12 +80,12 @@ func (p Plan) clone() Plan {
 
 // plan is a plan as it holds for one subject.
 type plan struct {
-	name      string // as stored or given, overrides included
+	name      string // as it is stored or given, with the overrides
 	limits    []Limit
 	overrides map[string]int64 // units by "meter/limit"
 }
 
-// limit returns what the plan says of a counter: nothing, if it does not limit it.
+// limit returns what the plan says about a counter. The units are Unlimited if it says nothing.
 func (p plan) limit(counter Limit) Limit {
 	l := Limit{Meter: counter.Meter, Name: counter.Name, Period: counter.Period, Units: Unlimited}
 	for _, of := range p.limits {

@@ -12,30 +12,41 @@ import (
 type Kind byte
 
 const (
-	KindDeduct   Kind = 'd' // charged
-	KindHold     Kind = 'h' // held; State.Holds keeps it
-	KindSettled  Kind = 's' // held, then charged
-	KindReleased Kind = 'x' // held, then released; or expired, if Expires is set, and cleared away
-	KindRefund   Kind = 'r' // id of a refund
-	KindGrant    Kind = 'g' // id of a grant
+	KindDeduct Kind = 'd' // a charge
+	KindHold   Kind = 'h' // a hold, which State.Holds keeps
+	// KindSettled is a charge that was held before.
+	KindSettled Kind = 's'
+	// KindReleased is a hold that was released. If Expires is set, it expired instead, and was cleared
+	// away.
+	KindReleased Kind = 'x'
+	KindRefund   Kind = 'r' // a refund
+	KindGrant    Kind = 'g' // a grant
 )
 
 const kinds = "dhsxrg"
 
-// Record is what a store remembers of an id.
+// Record is what a store remembers about an id.
 type Record struct {
-	Kind     Kind
-	Cost     int64     // units asked for: of the deduction, the hold's estimate, the true cost once settled, of the refund or grant
-	Held     int64     // KindSettled: the estimate that was held
-	Refunded int64     // what refunds have given back in all
+	Kind Kind
+	// Cost is the units that were asked for: by the deduction, the refund or the grant. For a hold it
+	// is the estimate, and the true cost once that is settled.
+	Cost     int64
+	Held     int64     // of KindSettled: the estimate that was held
+	Refunded int64     // units that refunds have given back in all
 	Recorded bool      // charged past the limit under the policy OverRecord
-	Expires  time.Time // of a hold or grant
-	Of       string    // KindRefund: the id of the operation that it undoes
-	Within   string    // KindDeduct: the organisation that pays too; empty: the subject pays alone. See View.Older
+	Expires  time.Time // when a hold or a grant ends
+	Of       string    // of KindRefund: the id of the operation that it undoes
+	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone. See
+	// View.Older.
+	Within string
 
-	Windows []ChargedWindow // what is counted where, sorted by limit, then by start; net of refunds
-	Grants  []GrantUse      // what grants gave, in the order in which they were drawn on; net of refunds
-	Crossed []Crossing      // thresholds that the decision crossed
+	// Windows say what is counted where, without what was refunded. They are sorted by limit, then by
+	// start.
+	Windows []ChargedWindow
+	// Grants say what was drawn from grants, in the order in which it was drawn, without what was
+	// refunded.
+	Grants  []GrantUse
+	Crossed []Crossing // thresholds that the decision crossed
 }
 
 // ChargedWindow is what a record counts in one window of one limit.
@@ -58,19 +69,22 @@ type Crossing struct {
 	Start   time.Time // of the window in which it was crossed
 }
 
-// String encodes the record in one line, "d30@week:1779667200". Its parts, separated by spaces, are
+// String encodes the record in one line, "d30@week:1779667200". The parts are separated by spaces:
 //
-//	d30@week:1779667200,day:1779926400*12   the kind, the cost, and for each window the limit, the start in Unix seconds and, where it is not the cost, the units
+//	d30@week:1779667200,day:1779926400*12
+//	             the kind, the cost, and for each window the limit, the start in Unix seconds and,
+//	             if it is not the cost, the units
 //	!            recorded past the limit
 //	h75          the estimate that was held
 //	-12          refunded
-//	x1779670000  expiry, Unix seconds
+//	x1779670000  the expiry, in Unix seconds
 //	g5:ID        units drawn from a grant; ID is percent-encoded
-//	>ID          the operation that a refund undoes
+//	>ID          the operation that a refund undoes, percent-encoded
 //	<ORG         the organisation that pays too, percent-encoded
-//	^week:80:1779667200   a threshold crossed, in percent, and the start of the window in which it was
+//	^week:80:1779667200
+//	             a threshold that was crossed, in percent, and the start of its window
 //
-// Stores keep this text; ParseRecord reads it.
+// Stores keep this text. ParseRecord reads it.
 func (r Record) String() string {
 	var b strings.Builder
 	b.WriteByte(byte(r.Kind))
@@ -201,7 +215,8 @@ func (p *recordParser) id(s string) string {
 	return id
 }
 
-// in returns what the record counts in windows of limit that start at or after start: in the window that stands there now. A window that a wrong clock opened after it was folded into it.
+// in returns what the record counts in the window of limit that starts at start, or in later ones.
+// If there are later ones, a wrong clock had opened them, and they were folded into that window.
 func (r Record) in(limit string, start time.Time) (units int64) {
 	for _, w := range r.Windows {
 		if w.Limit == limit && !w.Start.Before(start) {
@@ -211,7 +226,8 @@ func (r Record) in(limit string, start time.Time) (units int64) {
 	return units
 }
 
-// start returns the start of the last window of limit in which the record counts or counted, or that of the first.
+// start returns the start of the last window of limit in which the record counts or counted, or of
+// the first one.
 func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
 	for _, w := range r.Windows {
 		if w.Limit == limit && !(ok && first) {
@@ -221,15 +237,17 @@ func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
 	return start, ok
 }
 
-// expired reports whether a hold is over at now.
+// expired reports whether a hold or a grant is over at now.
 func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
 
-// lapsed reports whether the record is of a hold whose time was over before it was settled or released, whether or not it was cleared away since.
+// lapsed reports whether the record is of a hold that was over before it was settled or released,
+// even if it has been cleared away since.
 func (r Record) lapsed(now time.Time) bool {
 	return r.Kind == KindHold && r.expired(now) || r.Kind == KindReleased && !r.Expires.IsZero()
 }
 
-// ended is what is remembered of a hold whose units came back: where it counted and what it crossed, for repeats of it, and of one that expired, when.
+// ended returns what is remembered about a hold whose units have come back: where it counted and
+// what it crossed, for repeats of it. If the hold expired, it says when.
 func (r Record) ended(expired bool) Record {
 	e := Record{Kind: KindReleased, Cost: r.Cost, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
 	for i := range e.Windows {
@@ -241,7 +259,8 @@ func (r Record) ended(expired bool) Record {
 	return e
 }
 
-// take removes units from the windows of each limit, the latest first, and returns what is taken where. The receiver is not changed.
+// take removes units from the windows of each limit, the latest first. It returns the windows with
+// what is left, and those with what is taken. It does not change r.
 func (r Record) take(units int64) (left []ChargedWindow, taken []ChargedWindow) {
 	left = slices.Clone(r.Windows)
 	rest := map[string]int64{}
@@ -257,7 +276,8 @@ func (r Record) take(units int64) (left []ChargedWindow, taken []ChargedWindow) 
 	return left, taken
 }
 
-// addWindow adds a charge to those of a record: in the same window, or in one after it.
+// addWindow adds a charge to those of a record: to the same window if it is there, or else in its
+// place.
 func addWindow(windows []ChargedWindow, w ChargedWindow) []ChargedWindow {
 	out := make([]ChargedWindow, 0, len(windows)+1)
 	placed := false
@@ -277,7 +297,7 @@ func addWindow(windows []ChargedWindow, w ChargedWindow) []ChargedWindow {
 	return out
 }
 
-// estimate returns what was held, if the record is of a hold.
+// estimate returns how many units were held, if the record is of a hold.
 func (r Record) estimate() (int64, bool) {
 	switch r.Kind {
 	case KindHold, KindReleased:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// HistoryWindows is how many closed windows' totals of each counter stay readable.
+// HistoryWindows is how many totals of closed windows stay readable, for each counter.
 const HistoryWindows = 52
 
 // MaxHolds is how many holds of one key a store keeps at a time.
@@ -20,30 +20,41 @@ const MaxDebts = 16
 // Key names one state: what a subject has used of a meter.
 type Key struct{ Subject, Meter string }
 
-// State is what a store keeps for one key. The zero State is that of a subject nobody has seen.
+// State is what a store keeps for one key. The zero State is that of a subject that nobody has
+// seen.
 type State struct {
 	Plan     string             // the subject's stored plan, shared by its meters; empty if it has none
 	Counters map[string]Counter // by the name of the limit
-	Holds    map[string]Record  // by operation id: holds that were neither settled nor released; they may have expired. At most MaxHolds
-	Grants   map[string]Grant   // by id; they may have expired. At most MaxGrants
-	Debts    map[string]Debt    // by operation id: charges of which an organisation may not be settled yet. At most MaxDebts
-	// Operation ids age in two generations: Epoch is the label of the younger, EpochBefore of the older; zero if there is none. An id is remembered
-	// while its label is one of the two, at least until two of its horizons after its label. Later than that a store may forget it by itself.
+	// Holds are by operation id: holds that were neither settled nor released. They may have expired.
+	// There are at most MaxHolds.
+	Holds map[string]Record
+	// Grants are by id. They may have expired. There are at most MaxGrants.
+	Grants map[string]Grant
+	// Debts are by operation id: charges whose organisation may not be settled yet. There are at most
+	// MaxDebts.
+	Debts map[string]Debt
+	// Operation ids age in two generations. Epoch is the label of the younger one, and EpochBefore
+	// that of the older one. They are zero if there is none. An id is remembered while the label of
+	// its generation is one of the two. A store may forget a generation by itself only when two of its
+	// horizons have passed since its label.
 	Epoch, EpochBefore time.Time
 }
 
-// Counter counts one limit's units in the window that it stands in.
+// Counter counts the units of one limit in one window.
 type Counter struct {
 	Window  Window
 	Count   int64 // units charged and held in Window
-	Carried int64 // units that the window before left over and that this one may use beside its own
-	// Past holds totals of closed windows, the latest first, at most HistoryWindows. They include what holds of those windows still hold.
+	Carried int64 // units that this window may use beside its own, since the window before left them over
+	// Past are totals of closed windows, the latest first, at most HistoryWindows of them. They include
+	// the units that holds made in those windows still hold.
 	Past []Total
-	// Partial says that other totals may be kept elsewhere: Store.Load brings them when Query.History asks. They need not all be older than those in Past, where a corrected total may stay.
+	// Partial says that more totals may be kept elsewhere. Store.Load brings them if Query.History asks
+	// for them. They need not all be older than those in Past, where a corrected total may stay.
 	Partial bool
 }
 
-// rewound reports whether a writer that keeps no history went back to the window: what counted in windows after it is in no count.
+// rewound reports whether a writer that keeps no history went back to this window. Then units that
+// were counted in a window after it are in no count.
 func (c Counter) rewound() bool {
 	return slices.ContainsFunc(c.Past, func(t Total) bool { return t.Unknown && t.Start.Equal(c.Window.Start) })
 }
@@ -52,10 +63,12 @@ func (c Counter) rewound() bool {
 type Total struct {
 	Start   time.Time // first instant of the window, UTC
 	Units   int64
-	Unknown bool // a writer that does not keep history closed the window
+	Unknown bool // a writer that keeps no history closed the window
 }
 
-// AddTotal returns past with the total t in its place, latest first, the oldest beyond HistoryWindows dropped. A total that past already has for the same window is replaced, unless it is unknown, and one of nothing is left out.
+// AddTotal returns past with the total t in its place, the latest first. It drops the oldest beyond
+// HistoryWindows. A total that past has for the same window is replaced, unless that one is
+// unknown. A total of no units is left out.
 func AddTotal(past []Total, t Total) []Total {
 	kept := make([]Total, 0, len(past)+1)
 	for _, p := range past {
@@ -72,7 +85,7 @@ func AddTotal(past []Total, t Total) []Total {
 	return kept[:min(len(kept), HistoryWindows)]
 }
 
-// totalOf returns the known total of the window that starts at start.
+// totalOf returns the total of the window that starts at start, if it is known.
 func totalOf(past []Total, start time.Time) (Total, bool) {
 	for _, t := range past {
 		if t.Start.Equal(start) && !t.Unknown {
@@ -92,8 +105,9 @@ type Grant struct {
 // live reports whether the grant can still be drawn on.
 func (g Grant) live(now time.Time) bool { return g.Expires.After(now) }
 
-// same reports whether g and o are one grant, however much of it is used.
+// same reports whether g and o are the same grant, however much of it is used.
 func (g Grant) same(o Grant) bool { return g.Units == o.Units && g.Expires.Equal(o.Expires) }
 
-// left is what the grant has left. It is negative where more is used than there ever was.
+// left returns how many units the grant has left. It is negative if more is used than there ever
+// was.
 func (g Grant) left() int64 { return g.Units - g.Used }
