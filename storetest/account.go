@@ -10,47 +10,50 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// account returns a subject that nobody has seen, on a plan of so many units a week.
+// account returns a new subject on a plan of so many units a week.
 func (w *world) account(units int64) account {
 	w.Helper()
 	return w.accountOn(w.catalog(units), units)
 }
 
-// account is a subject and a meter as a test sees them. Its methods check every field of what comes back.
+// account is a subject and a meter, with what a test expects of them. Its methods ask the engine,
+// and check every field of the answer.
 type account struct {
 	w       *world
 	catalog *headroom.Catalog
 	engine  *headroom.Engine
 	subject string
 	meter   string
-	plan    string // that decisions are expected to name
-	limit   int64  // that decisions are expected to name
+	plan    string // expected in decisions
+	limit   int64  // expected in decisions
 	window  headroom.Window
-	held    int64         // that decisions are expected to show as held,
-	granted int64         // and as left of grants
-	lasting time.Duration // of holds; zero: an hour
+	held    int64         // expected to be held
+	granted int64         // expected to be left of grants
+	lasting time.Duration // how long holds last; zero is an hour
 }
 
-// on is the account as another engine on the same store sees it.
+// on returns the account as an engine with another catalog and other options sees it, on the same
+// store.
 func (a account) on(c *headroom.Catalog, o headroom.Options) account {
 	a.w.Helper()
 	a.catalog, a.engine = c, a.w.engine(a.w.store, c, o)
 	return a
 }
 
-// by is the account as an engine with another host's clock sees it, the store's being what it is.
+// by returns the account as another host sees it, whose clock shows a time of its own. The store's
+// clock does not change.
 func (a account) by(clock time.Time) account {
 	a.w.Helper()
 	return a.on(a.catalog, headroom.Options{Clock: func() time.Time { return clock }})
 }
 
-// under is the account expected to be on another plan.
+// under returns the account with another plan and limit expected.
 func (a account) under(plan string, limit int64) account { a.plan, a.limit = plan, limit; return a }
 
-// in is the account expected to stand in the week that holds t, whatever the clock says.
+// in returns the account with the week that holds t expected, whatever the clock shows.
 func (a account) in(t time.Time) account { a.window = headroom.ISOWeek(t); return a }
 
-// of is the account expected to be of another subject.
+// of returns the account of another subject.
 func (a account) of(subject string) account { a.subject = subject; return a }
 
 // mod changes a request.
@@ -74,7 +77,7 @@ func (a account) request(id string, cost int64, mods ...mod) headroom.Request {
 	return r
 }
 
-// want is the decision expected on r.
+// want returns the decision that is expected for r.
 func (a account) want(r headroom.Request, reason headroom.Reason, used int64) headroom.Decision {
 	d := headroom.Decision{
 		Allowed: reason != headroom.ReasonOverLimit && reason != headroom.ReasonNeverFits && reason != headroom.ReasonClosed, Reason: reason, Plan: a.plan, Cost: r.Cost,
@@ -100,7 +103,9 @@ func (a account) check(call string, r headroom.Request, got, want headroom.Decis
 	a.agrees(got)
 }
 
-// agrees expects that a decision says of the strictest limit what it says of all. Only the window may be another: of a repeat, or an earlier one, to which a hold belongs.
+// agrees checks that a decision says the same about the strictest limit in its own fields and in
+// Limits. Only the window may differ: a repeat names that of the first decision, and a hold that in
+// which it was made.
 func (a account) agrees(d headroom.Decision) {
 	a.w.Helper()
 	for i, l := range d.Limits {
@@ -120,7 +125,7 @@ func (a account) agrees(d headroom.Decision) {
 	}
 }
 
-// deduct expects a decision of the given reason, after which so much is used.
+// deduct deducts, and expects a decision with the given reason, after which so much is used.
 func (a account) deduct(id string, cost int64, reason headroom.Reason, used int64, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
@@ -128,25 +133,27 @@ func (a account) deduct(id string, cost int64, reason headroom.Reason, used int6
 	a.check("deduct", r, d, a.want(r, reason, used), err)
 }
 
-// admit expects that cost is charged, after which so much is used.
+// admit deducts, and expects that the cost is charged, after which so much is used.
 func (a account) admit(id string, cost, used int64, mods ...mod) {
 	a.w.Helper()
 	a.deduct(id, cost, headroom.ReasonAdmitted, used, mods...)
 }
 
-// refuse expects that cost is refused for want of units in this window, of which so much is used.
+// refuse deducts, and expects a refusal because too few units are left in this window, of which so
+// much is used.
 func (a account) refuse(id string, cost, used int64, mods ...mod) {
 	a.w.Helper()
 	a.deduct(id, cost, headroom.ReasonOverLimit, used, mods...)
 }
 
-// replay expects the answer to a repeat of an operation that was admitted, of today's use.
+// replay repeats an operation that was admitted, and expects its first decision with what is used
+// today.
 func (a account) replay(id string, cost, used int64, mods ...mod) {
 	a.w.Helper()
 	a.repeat(id, cost, headroom.ReasonAdmitted, used, mods...)
 }
 
-// repeat is replay with the reason that the first decision had.
+// repeat is like replay, for a first decision with another reason.
 func (a account) repeat(id string, cost int64, reason headroom.Reason, used int64, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
@@ -156,7 +163,8 @@ func (a account) repeat(id string, cost int64, reason headroom.Reason, used int6
 	a.check("repeat", r, d, want, err)
 }
 
-// preflight expects a decision of the given reason, of what is used without it.
+// preflight asks for a preflight, and expects a decision with the given reason that shows so much
+// used.
 func (a account) preflight(id string, cost int64, reason headroom.Reason, used int64, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
@@ -164,7 +172,7 @@ func (a account) preflight(id string, cost int64, reason headroom.Reason, used i
 	a.check("preflight", r, d, a.want(r, reason, used), err)
 }
 
-// fail expects an error.
+// fail deducts, and expects an error.
 func (a account) fail(id string, cost int64, target *headroom.Error, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
@@ -172,7 +180,7 @@ func (a account) fail(id string, cost int64, target *headroom.Error, mods ...mod
 	a.failed("deduct", r, d, err, target)
 }
 
-// failed expects that a call answered with an error, and with no decision beside it.
+// failed checks that a call returned the error, and no decision beside it.
 func (a account) failed(call string, r headroom.Request, d headroom.Decision, err error, target *headroom.Error) {
 	a.w.Helper()
 	var failure *headroom.Error
@@ -197,7 +205,8 @@ func (a account) limits() []headroom.LimitUsage {
 	return u.Limits
 }
 
-// uses expects that so much is used in the present window, and in those before it, the latest first, so much as past says.
+// uses checks how much is used in the present window, and what the totals of the closed windows
+// are, the latest first.
 func (a account) uses(used int64, past ...headroom.WindowTotal) {
 	a.w.Helper()
 	got := a.limits()
@@ -207,7 +216,7 @@ func (a account) uses(used int64, past ...headroom.WindowTotal) {
 	}
 }
 
-// total is what was charged in the closed week that holds t.
+// total is the total of the closed week that holds t.
 func total(t time.Time, units int64) headroom.WindowTotal {
 	return headroom.WindowTotal{Window: headroom.ISOWeek(t), Units: units}
 }
@@ -219,7 +228,7 @@ func (a account) setPlan(plan string) {
 	}
 }
 
-// stored is all that the store has of the account, as text.
+// stored shows all that the store has for the account.
 func (a account) stored(operations ...string) (s string) {
 	a.w.Helper()
 	v, err := a.w.store.Load(a.w.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}, IDs: operations, History: true, Now: base})

@@ -17,8 +17,8 @@ import (
 	"github.com/lumcast/headroom/storetest"
 )
 
-// The environment variables by which the test below runs itself again in a process of its own: on the
-// store with this fault, by this part of the suite.
+// The environment variables by which the test below runs itself again in a process of its own: on
+// the store with this fault, by this part of the suite.
 const (
 	faultVariable = "HEADROOM_STORETEST_FAULT"
 	partVariable  = "HEADROOM_STORETEST_PART"
@@ -33,8 +33,9 @@ type part struct {
 // parts are the entries of the suite, in the order in which an author of a store meets them.
 var parts = []part{{"contract", storetest.Contract}, {"rules", storetest.Run}, {"concurrent", storetest.Concurrent}}
 
-// TestAFaultIsNamed breaks a store in one way at a time, and reads what the suite prints as the author of that
-// store would: the first rule that fails must say which promise is broken, and why it matters.
+// TestAFaultIsNamed breaks a store in one way at a time, and reads what the suite prints as the
+// author of that store would: the first rule that fails must say which promise is broken, and why
+// it matters.
 func TestAFaultIsNamed(t *testing.T) {
 	if name := os.Getenv(faultVariable); name != "" {
 		playBroken(t, name, os.Getenv(partVariable))
@@ -90,7 +91,8 @@ func playBroken(t *testing.T, name, of string) {
 
 var firstFailure = regexp.MustCompile(`(?s)--- FAIL: TestAFaultIsNamed/.*`)
 
-// broken is what the first rule prints that fails on the store with a fault, and nothing if all pass.
+// broken is what the first rule prints that fails on the store with a fault, and nothing if all
+// pass.
 func broken(t *testing.T, name, part string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFaultIsNamed$", "-test.failfast")

@@ -8,7 +8,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// carrier returns a subject with so many units a week of which so many are carried over.
+// carrier returns a subject with so many units a week. At most so many are carried over to the next
+// week.
 func (w *world) carrier(units, most int64) account {
 	w.Helper()
 	c, err := headroom.NewCatalog("free", []headroom.Plan{
@@ -20,13 +21,13 @@ func (w *world) carrier(units, most int64) account {
 	return w.accountOn(c, units)
 }
 
-// allowed is the account expected to have so many units in the present window.
+// allowed returns the account with so many units expected in the present window.
 func (a account) allowed(units int64) account { a.limit = units; return a }
 
 func carriesOver(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.carrier(100, 30)
-	a.does(deduct, "first", 90, admitted, 90, 0) // into the first of all nothing is carried
+	a.does(deduct, "first", 90, admitted, 90, 0) // nothing is carried into the first window
 	w.set(monday)
 	a.allowed(110).uses(0, total(base, 90))
 	a.allowed(110).does(preflight, "", 110, admitted, 0, 0)
@@ -53,14 +54,14 @@ func carriesOverUnseen(t *testing.T, h Harness) {
 	b.does(deduct, "first", 40, admitted, 40, 0)
 	for i, allowed := range []int64{160, 260, 350, 350} {
 		w.set(monday.Add(time.Duration(i) * week))
-		// It makes no difference whether somebody wrote in between.
+		// It makes no difference whether somebody wrote in the meantime.
 		b.allowed(allowed).does(deduct, id(int64(i)), 0, admitted, 0, 0)
 		a.allowed(allowed).does(preflight, "", allowed, admitted, 0, 0)
 		a.allowed(allowed).does(preflight, "", allowed+1, []headroom.Reason{overLimit, overLimit, never, never}[i], 0, 0)
 	}
 	a.allowed(350).does(deduct, "all", 350, admitted, 350, 0)
 
-	// A long time without use, and a cap that is never reached.
+	// After a long time without use, no more than 52 windows' units are carried over.
 	c := w.carrier(1, 1<<60)
 	c.does(deduct, "first", 1, admitted, 1, 0)
 	w.set(w.now().Add(100 * week))
@@ -76,7 +77,7 @@ func carriesOverHolds(t *testing.T, h Harness) {
 	a.lasts(2*time.Hour).does(hold, "expires at the end", 20, admitted, 0, 30)
 	a.lasts(3*time.Hour).does(hold, "expires after", 30, admitted, 0, 60)
 	for _, at := range []time.Time{monday, monday.Add(time.Hour), monday.Add(day)} {
-		// Whenever it is looked at first.
+		// It makes no difference when somebody looks first.
 		w.set(at)
 		a.allowed(170).uses(0)
 	}
@@ -132,7 +133,7 @@ func carriedStays(t *testing.T, h Harness) {
 	w.set(monday.Add(week))
 	plain.under("plain", 100).does(deduct, "d", 50, admitted, 50, 0)
 	a.setPlan("free")
-	// The window began under a plan that carries nothing over.
+	// This window began under a plan that carries nothing over.
 	a.does(deduct, "e", 20, admitted, 70, 0)
 	w.set(monday.Add(2 * week))
 	a.allowed(130).does(deduct, "f", 130, admitted, 130, 0)
@@ -152,7 +153,8 @@ func carriedIsNoSecondAllowance(t *testing.T, h Harness) {
 	a.does(deduct, "c", 1, overLimit, 100, 0)
 }
 
-// carriesOverNoExtended has the window turn between the look of an Extend, and of a Settle, and its write. The hold had ended by then, and its units went to the next window.
+// carriesOverNoExtended lets the window turn between what Extend or Settle has read and what it
+// writes. By then the hold has ended, and its units were carried over to the next window.
 func carriesOverNoExtended(t *testing.T, h Harness) {
 	for name, late := range map[string]func(a account) (headroom.Decision, error){
 		"extend": func(a account) (headroom.Decision, error) {

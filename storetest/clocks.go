@@ -30,7 +30,7 @@ func futureIsBroughtBack(t *testing.T, h Harness) {
 	a.admit("next", 200, 200)
 	a.uses(200, total(base, 200))
 
-	// The same where nothing was used before, and where the cost is nothing.
+	// It is the same where nothing was used before, and where the cost is nothing.
 	b := w.account(200)
 	w.set(base.Add(year))
 	b.admit("ahead", 5, 5)
@@ -67,7 +67,8 @@ func severalAreBroughtBack(t *testing.T, h Harness) {
 	a.uses(1, total(base, 200), total(base.Add(-week), 7))
 }
 
-// manyLimits are a dozen limits of 1000 units, by the day and by the week, some with units that carry over.
+// manyLimits returns a subject with a dozen limits of 1000 units, by the day and by the week. Some
+// of them carry units over.
 func (w *world) manyLimits() account {
 	w.Helper()
 	var limits []headroom.Limit
@@ -85,7 +86,8 @@ func (w *world) manyLimits() account {
 	return w.accountOn(c, 1000)
 }
 
-// eachUses expects of every limit that so much is used and held, and that so many closed windows have totals.
+// eachUses checks that every limit has so much used and held, and so many closed windows with
+// totals.
 func (a account) eachUses(used, held int64, history int) {
 	a.w.Helper()
 	for _, l := range a.usage().Limits {
@@ -95,7 +97,7 @@ func (a account) eachUses(used, held int64, history int) {
 	}
 }
 
-// takes deducts, and expects that it is allowed or not.
+// takes deducts, and checks whether it is allowed.
 func (a account) takes(id string, cost int64, allowed bool) headroom.Decision {
 	a.w.Helper()
 	d, err := a.engine.Deduct(a.w.Context(), a.request(id, cost))
@@ -201,7 +203,8 @@ func idsOfTheFuture(t *testing.T, h Harness) {
 	a.in(ahead).replay("ahead", 20, 60)
 	a.replay("after", 30, 60)
 	a.fail("ahead", 21, headroom.ErrConflict)
-	// Ids that are used while the clock is behind the ids' own age are remembered for the horizon too.
+	// An id is remembered for the horizon also if it was charged while the clock was behind the
+	// label of its generation.
 	w.set(base.Add(horizon - time.Second))
 	if _, err := a.engine.Deduct(t.Context(), a.request("other", 1)); err != nil {
 		t.Fatal(err)
@@ -230,9 +233,9 @@ func wrongReadingForgetsNone(t *testing.T, h Harness) {
 	a.in(turn).replay("after", 1, used)
 	a.fail("before", 11, headroom.ErrConflict)
 	w.set(turn.Add(horizon - 2*time.Second))
-	a.admit("later", 1, 3) // with what the wrong reading had charged
+	a.admit("later", 1, 3) // with the 2 units that were charged by the wrong reading
 	a.in(turn.Add(-time.Second)).replay("before", 10, 3)
-	// It is over now, as it would be with a clock that was always right.
+	// Its generation is over now, as it would be with a clock that was always right.
 	w.set(turn.Add(horizon))
 	a.admit("before", 10, a.limits()[0].Used+10)
 }
@@ -255,7 +258,7 @@ func distrustedClock(t *testing.T, h Harness) {
 			t.Errorf("%s: the error does not name the remedy: %v", call, err)
 		}
 	}
-	// A time that the caller gives takes the place of all clocks.
+	// A time that the caller gives takes the place of every clock.
 	a.admit("given", 10, 120, at(base))
 	nobody := w.account(200)
 	nobody.fail("x", 1, headroom.ErrClock)

@@ -14,9 +14,10 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// contract is what the comments of headroom.Store ask for. Each rule calls the store directly, with no
-// engine in between, so that a rule which fails names the method and the promise that it broke.
-// The order is the order in which an author writes a store: read, write, refuse, remember, list, close.
+// contract is what the comments of headroom.Store ask for. Each rule calls the store directly, with
+// no engine in between, so that a rule which fails names the method and the promise that it broke.
+// The order is the order in which an author writes a store: read, write, refuse, remember, list,
+// close.
 var contract = []rule{
 	{"contract", "Load of a key that nobody has written shows nothing", loadsNothing,
 		"a subject's first charge is decided from an empty state; an error here would turn every new user away"},
@@ -98,9 +99,9 @@ func (b bare) load(q headroom.Query) headroom.View {
 	return v
 }
 
-// commit sends a change and expects that it is made or refused, as done says. What the store answers and
-// what it stores is compared with what a change means in Go: Change.Unmet and Change.Apply.
-// It returns what is stored afterwards.
+// commit sends a change and expects that it is made or refused, as done says. What the store
+// answers and what it stores is compared with what a change means in Go: Change.Unmet and
+// Change.Apply. It returns what is stored afterwards.
 func (b bare) commit(what string, c headroom.Change, done bool) headroom.View {
 	b.Helper()
 	c.Key, c.Horizon = b.key, horizon

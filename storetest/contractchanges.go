@@ -10,8 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// This file has what the rules of the contract are made of: the changes that they send, and how they show
-// and compare what comes back.
+// This file has what the rules of the contract are made of: the changes that they send, and how
+// they show and compare what comes back.
 
 var (
 	young    = epoch(base, horizon)

@@ -29,7 +29,8 @@ func storesWhatItAcknowledges(t *testing.T, h Harness) {
 	b.commit("the same change again", first, false)
 	b.counts(b.commit("a second charge", charge("b", 170), true), "week", 200, thisWeek)
 	b.counts(b.commit("a charge of nothing", charge("c", 0), true), "week", 200, thisWeek)
-	// Whole numbers of 64 bits: a store that keeps them as floating-point numbers loses the last unit.
+	// Whole numbers of 64 bits: a store that keeps them as floating-point numbers loses the last
+	// unit.
 	const great = 1<<53 - 200
 	b.counts(b.commit("as many as a float can count", steps(step(great, 0, anyMax)), true), "week", 1<<53, thisWeek)
 	b.counts(b.commit("one more", steps(step(1, 0, anyMax)), true), "week", 1<<53+1, thisWeek)
@@ -202,7 +203,8 @@ func corrects(add int64, past ...headroom.Total) headroom.Step {
 	return s
 }
 
-// folds is a step that takes a window which a wrong clock opened back into this week, whose total it says is so many units.
+// folds is a step that takes a window which a wrong clock opened back into this week, whose total
+// it says is so many units.
 func folds(add, units int64) headroom.Step {
 	return headroom.Step{Limit: "week", From: ahead, To: thisWeek, Max: anyMax, Add: add, Fold: []headroom.Total{{Start: thisWeek.Start, Units: units}}}
 }

@@ -66,7 +66,7 @@ func keepsDebts(t *testing.T, h Harness) {
 	swap := more(headroom.MaxDebts, headroom.MaxDebts+1)
 	swap.Debts = append(swap.Debts, headroom.DebtStep{ID: "debt-1", Was: debt("acme", 1)})
 	b.commit("one more in the place of one that ends", swap, true)
-	// They outlive the generations of ids.
+	// Debts outlive the generations of ids.
 	b.set(base.Add(3 * horizon))
 	for i := range 3 {
 		c := next()
@@ -79,7 +79,7 @@ func keepsDebts(t *testing.T, h Harness) {
 	}
 }
 
-// owing lists the keys with debts of a store, in pages of so many.
+// owing returns the keys that the store lists as owing, asked for in pages of so many.
 func (w *world) owing(limit int) map[headroom.Key]bool {
 	w.Helper()
 	all := map[headroom.Key]bool{}

@@ -26,7 +26,7 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-// turning returns what each of a crowd calls first: the 30th turns the week.
+// turning returns a function that each of a crowd calls first. The 30th call turns the week.
 func (w *world) turning() func() {
 	var asked atomic.Int64
 	turned := make(chan struct{})
@@ -49,7 +49,7 @@ type tally struct {
 	most                               map[string]int64 // the greatest use shown, by window
 }
 
-// spend deducts, and fails the test on an error.
+// spend deducts and counts the decision. An error fails the test.
 func (y *tally) spend(a account, id string, cost int64, mods ...mod) {
 	d, err := a.engine.Deduct(a.w.Context(), a.request(id, cost, mods...))
 	y.mu.Lock()
@@ -77,7 +77,7 @@ func (y *tally) spend(a account, id string, cost int64, mods ...mod) {
 	}
 }
 
-// expect checks how many were decided how.
+// expect checks the counts.
 func (y *tally) expect(a account, admitted, refused, again int) {
 	a.w.Helper()
 	if y.admitted != admitted || y.recorded != 0 || y.refused != refused || y.again != again {
@@ -103,7 +103,7 @@ func manyWithoutID(t *testing.T, h Harness) {
 		past = append(past, total(base, before))
 	}
 	a.uses(after, past...)
-	// Nobody is refused while units are there, and the last unit goes to one.
+	// Nobody is refused while units are there, and the last unit goes to one of them.
 	one := w.account(20).nameless(headroom.Options{})
 	var last tally
 	together(30, func(int) { last.spend(one, "", 1) })
@@ -158,7 +158,8 @@ func limitRace(t *testing.T, h Harness) {
 	}
 }
 
-// raceLimit deducts 50 while the limit changes from 200 to 300. The goroutine with the number first changes it.
+// raceLimit deducts 50 while the limit changes from 200 to 300. Goroutine number first changes the
+// limit.
 func (w *world) raceLimit(used int64, first int) {
 	w.Helper()
 	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
@@ -218,7 +219,8 @@ func twiceAtOnce(t *testing.T, h Harness) {
 	a := w.account(ids - 50)
 	var y tally
 	together(2*ids, func(i int) { y.spend(a, id(int64(i/2)), 1) })
-	// Which are admitted is chance, how many is not. An id that was refused is refused again, or admitted by its second delivery.
+	// It is chance which are admitted, but not how many. The second delivery of an id that was
+	// refused may be admitted.
 	if y.admitted != ids-50 || y.admitted+y.refused+y.again != 2*ids || y.recorded != 0 {
 		t.Errorf("%d admitted, %d refused, %d replays: want %d admitted of %d", y.admitted, y.refused, y.again, ids-50, 2*ids)
 	}

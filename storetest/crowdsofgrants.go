@@ -7,8 +7,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// drawnMeanwhile expects that exactly as many units are admitted as the grants have, whatever happens to the
-// grants in the meantime.
+// drawnMeanwhile expects that exactly as many units are admitted as the grants have, whatever
+// happens to the grants in the meantime.
 func drawnMeanwhile(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, c := range []struct {
@@ -50,8 +50,9 @@ func drawnMeanwhile(t *testing.T, h Harness) {
 	}
 }
 
-// crowdDraws has a crowd ask for a unit each, and calls meanwhile in its midst. Then each asks again: whoever was
-// refused before the units were there is admitted now. It returns how many are admitted in all.
+// crowdDraws has a crowd ask for a unit each, and calls meanwhile in its midst. Then each asks
+// again: whoever was refused before the units were there is admitted now. It returns how many are
+// admitted in all.
 func (a account) crowdDraws(meanwhile func(a account) error) int {
 	a.w.Helper()
 	const crowd = 48

@@ -11,7 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// all runs n calls at once, fails the test on an error, and counts the decisions by reason; repeats are counted as "replay".
+// all runs n calls at once and counts the decisions by reason. A replay counts as "replay". An
+// error fails the test.
 func (a account) all(n int, call func(i int) (headroom.Decision, error)) map[headroom.Reason]int {
 	var mu sync.Mutex
 	count := map[headroom.Reason]int{}
@@ -56,7 +57,7 @@ func holdsAndSettlements(t *testing.T, h Harness) {
 		if i%4 == 0 {
 			return a.ask(release, a.request(name, 10))
 		}
-		cost := int64(i % 11) // at most what is held
+		cost := int64(i % 11) // never more than is held
 		charged.Add(cost)
 		return a.ask(settle, a.request(name, cost))
 	})
@@ -83,7 +84,8 @@ func oneLifeAtOnce(t *testing.T, h Harness) {
 	}
 	a.uses(70)
 
-	// Settled, released and past its end at once: whichever is first, it is charged once.
+	// A hold is settled, released and expires at the same time. Whichever is first, it is charged
+	// once.
 	b := w.account(200)
 	b.does(hold, "id", 50, admitted, 0, 50)
 	var settled, again atomic.Int64
@@ -92,7 +94,7 @@ func oneLifeAtOnce(t *testing.T, h Harness) {
 			w.set(base.Add(time.Hour))
 		}
 		if i%3 == 0 {
-			_, _ = b.ask(release, b.request("id", 50)) // a replay, expired, or a conflict
+			_, _ = b.ask(release, b.request("id", 50)) // it may be a replay, expired or a conflict
 			return
 		}
 		d, err := b.ask(settle, b.request("id", 60))
@@ -136,7 +138,7 @@ func refundsAtOnce(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.does(deduct, "other", 50, admitted, 50, 0)
 	a.does(deduct, "charge", 100, admitted, 150, 0)
-	// Each of ten refunds of 15 is delivered twice: six of them fit.
+	// Each of ten refunds of 15 is delivered twice. Six of them fit.
 	var done, again, refused atomic.Int64
 	together(20, func(i int) {
 		switch d, err := a.engine.Refund(t.Context(), a.refundOf("charge", fmt.Sprint("r", i/2), 15)); {
@@ -240,7 +242,7 @@ func usersAtOnce(t *testing.T, h Harness) {
 	charged := map[int]int64{}
 	ask := func(i int) {
 		user := of(i % users)
-		// Each user asks for 40 three times on 100; the organisation has room for eleven in all.
+		// Each user asks for 40 of 100 three times. The organisation has room for eleven charges.
 		j, err := user.engine.DeductWithin(t.Context(), p.org.subject, user.request(id(int64(i)), 40))
 		if err != nil {
 			t.Errorf("call %d: %v", i, err)
@@ -270,7 +272,8 @@ func usersAtOnce(t *testing.T, h Harness) {
 	if sum > 450 || sum < 40 {
 		t.Errorf("%d were charged of 450", sum)
 	}
-	// A hold that is given back may have had others refused: asked again one by one, what fits is charged.
+	// While a hold was there that is given back later, others may have been refused. When each asks
+	// again, one by one, all that fits is charged.
 	for i := range users * calls {
 		ask(i)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// leave charges the user and not the organisation: the caller died in between.
+// leave charges the user and not the organisation, because the process dies in between.
 func (p pair) leave(id string, cost int64, mods ...mod) {
 	p.w.Helper()
 	s, tapped := p.tapped()
@@ -26,13 +26,13 @@ func (p pair) leave(id string, cost int64, mods ...mod) {
 	}
 }
 
-// Writes of a deduction within an organisation after the user's charge.
+// The writes of a deduction within an organisation that come after the user's charge.
 const (
 	settlesIt = iota + 1 // at the organisation
 	clearsIt             // the debt
 )
 
-// stepOf tells which of them a write is.
+// stepOf tells which of them a change is; 0 if it is none.
 func stepOf(p pair, c headroom.Change) int {
 	for _, r := range c.Records {
 		if c.Key.Subject == p.org.subject && r.Is != nil && r.Is.Kind == headroom.KindSettled {
@@ -45,7 +45,7 @@ func stepOf(p pair, c headroom.Change) int {
 	return 0
 }
 
-// owed is what the store has of the user's debts.
+// owed returns the user's debts that are stored.
 func (p pair) owed() map[string]headroom.Debt {
 	p.w.Helper()
 	v, err := p.w.store.Load(p.w.Context(), headroom.Query{Key: headroom.Key{Subject: p.subject, Meter: p.meter}})
@@ -55,7 +55,8 @@ func (p pair) owed() map[string]headroom.Debt {
 	return v.State.Debts
 }
 
-// sweep finishes debts. In a store that serves other tests it may find theirs too.
+// sweep finishes all debts in the store, and expects at least so many. Those of other tests may be
+// among them.
 func (p pair) sweep(least int) headroom.Finished {
 	p.w.Helper()
 	n, err := p.engine.FinishDebts(p.w.Context())
@@ -65,7 +66,8 @@ func (p pair) sweep(least int) headroom.Finished {
 	return n
 }
 
-// settled expects that both have used so much, that nothing is held, and that nothing is owed. It does not look by an engine.
+// settled checks that both have used so much, and that nothing is held or owed. It asks by
+// preflights and so finishes no debt.
 func (p pair) settled(org, user int64) {
 	p.w.Helper()
 	if got := p.peek(); got != user {
@@ -81,7 +83,7 @@ func (p pair) settled(org, user int64) {
 	}
 }
 
-// unlisted expects that the user is not in the list of those who may owe.
+// unlisted checks that the store does not list the user among those who may owe.
 func (p pair) unlisted() {
 	p.w.Helper()
 	if p.w.owing(100)[headroom.Key{Subject: p.subject, Meter: p.meter}] {
@@ -89,7 +91,7 @@ func (p pair) unlisted() {
 	}
 }
 
-// looks are the verbs that see a user.
+// looks are calls that see a user, and so finish the user's debts.
 var looks = map[string]func(p pair) error{
 	"deduct":  asksOf(deduct, "other", 1),
 	"repeat":  asksOf(deduct, "before", 5),
@@ -141,7 +143,7 @@ func case53(t *testing.T, h Harness) {
 	}
 }
 
-// finishedBy leaves a debt, and expects that a look at the user pays it, a while later.
+// finishedBy leaves a debt. A while later a look at the user must pay it.
 func (p pair) finishedBy(look func(p pair) error, wait time.Duration) {
 	p.w.Helper()
 	p.account.does(deduct, "before", 5, admitted, 5, 0)
@@ -209,14 +211,15 @@ func case71(t *testing.T, h Harness) {
 					over := s.commits.Load() < n
 					finish(p, s)
 					user := p.peek()
-					w.set(base.Add(time.Hour)) // a hold of which nothing came has ended
+					w.set(base.Add(time.Hour)) // a hold that nobody settled has expired
 					p.settled(user, user)
-					// One more finisher finds nothing.
+					// There is nothing left to finish.
 					p.sweep(0)
 					p.settled(user, user)
 					p.pays("a", cost, cost, cost)
 					p.settled(cost, cost)
-					// A list that is written before the charge may name it for a while where there was none.
+					// A store may write its list of debtors before the charge. Then the list names
+					// the user for a while, though nothing was charged.
 					w.set(base.Add(4 * time.Hour))
 					p.unlisted()
 					return over

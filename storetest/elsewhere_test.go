@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom/storetest"
 )
 
-// elsewhere is a store that keeps all totals but the latest elsewhere, and brings them only if it is asked for the history.
+// elsewhere is a store that keeps all totals but the latest elsewhere, and brings them only if it
+// is asked for the history.
 type elsewhere struct{ headroom.Store }
 
 func (s elsewhere) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {

@@ -10,13 +10,13 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// What follows is the engine's doing alone, or takes too many operations for a store on a disk or in a network. It runs
-// on the store in memory, and not on every store.
+// What follows is the engine's doing alone, or takes too many operations for a store on a disk or
+// in a network. It runs on the store in memory, and not on every store.
 
 var inMemory = Harness{Open: func(_ testing.TB, clock func() time.Time) headroom.Store { return memstore.New(clock) }}
 
-// TestContentionIsAnError: rule 2. Whoever always loses is told so, and was not refused. The engine waits between its
-// tries, which takes no time here.
+// TestContentionIsAnError: rule 2. Whoever always loses is told so, and was not refused. The engine
+// waits between its tries, which takes no time here.
 func TestContentionIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newWorld(t, inMemory).account(200)
@@ -32,7 +32,8 @@ func TestContentionIsAnError(t *testing.T) {
 	})
 }
 
-// TestAHorizonChangesAnywhere: rule 5. Each change of a horizon, up and down, at times all over a generation of ids.
+// TestAHorizonChangesAnywhere: rule 5. Each change of a horizon, up and down, at times all over a
+// generation of ids.
 func TestAHorizonChangesAnywhere(t *testing.T) {
 	for _, c := range [][2]time.Duration{{15 * day, 32 * day}, {15 * day, 60 * day}, {36 * time.Hour, 15 * day}, {7 * day, 9 * day}} {
 		for fifths := range 5 {

@@ -8,7 +8,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// codes are the failures that a store can have, and whether a preflight may let through on them.
+// codes are the failures that a store can have. Those that are transient may let a preflight
+// through.
 var codes = []struct {
 	sentinel  *headroom.Error
 	transient bool
@@ -52,7 +53,7 @@ func failsBefore(t *testing.T, h Harness) {
 				t.Errorf("usage: error %v, want %s", err, c.sentinel.Code)
 			}
 
-			// A first guess that fails is found out, and then the store fails.
+			// The first guess is wrong, the store says so, and then it fails.
 			w.set(monday)
 			defer w.back(base)
 			s.commit = func(ctx context.Context, change headroom.Change, to headroom.Store) (headroom.View, bool, error) {
@@ -147,7 +148,7 @@ func letThrough(t *testing.T, h Harness) {
 			t.Errorf("lenient preflight on %s: %s, %v", c.sentinel.Code, text(d), err)
 		}
 	}
-	// Where the store answers, its answer holds.
+	// When the store answers, its answer counts.
 	lenient.load = nil
 	leniently.preflight("", 10, headroom.ReasonOverLimit, 200)
 	bad := a.request("id", -1)
@@ -191,7 +192,7 @@ func setPlanFails(t *testing.T, h Harness) {
 	a.uses(0)
 }
 
-// brokenPlans is a store that stores no plans.
+// brokenPlans is a store that fails to store a plan.
 type brokenPlans struct{ headroom.Store }
 
 func (brokenPlans) SetPlan(context.Context, string, string) error {

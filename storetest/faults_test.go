@@ -23,7 +23,8 @@ type fault struct {
 	spoil  func(s *faulty)
 }
 
-// faults are ways in which a store can be broken, about in the order in which an author may come upon them.
+// faults are ways in which a store can be broken, about in the order in which an author may come
+// upon them.
 var faults = []fault{
 	{"an unknown key is an error", "contract", []string{"Load of a key that nobody has written", "no such key"}, func(s *faulty) {
 		s.load = func(ctx context.Context, q headroom.Query) (headroom.View, error) {
@@ -433,8 +434,8 @@ var faults = []fault{
 // holds reports whether the guard of a change is met.
 func holds(c headroom.Change, v headroom.View) bool { return c.Holds(v) }
 
-// room acknowledges a change for which there is no room, if it is of many parts, and leaves out what is too much.
-// drop leaves out one more of what is bounded, and returns how many there were.
+// room acknowledges a change for which there is no room, if it is of many parts, and leaves out
+// what is too much. drop leaves out one more of what is bounded, and returns how many there were.
 func room(drop func(c *headroom.Change) int) func(*faulty) {
 	return func(s *faulty) {
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// lived returns accounts of one subject with something of everything that a store keeps, of two meters.
+// lived returns two accounts of one subject, on two meters. Each has something of everything that a
+// store keeps.
 func (w *world) lived(subject string) (slots, calls account) {
 	w.Helper()
 	plan := weekly("free", 1000)
@@ -36,13 +37,13 @@ func (w *world) lived(subject string) (slots, calls account) {
 		must(a.engine.Refund(w.Context(), headroom.RefundRequest{Subject: subject, Meter: a.meter, Operation: id(0), ID: "refund"}))
 		must(a.engine.Grant(w.Context(), headroom.GrantRequest{Subject: subject, Meter: a.meter, ID: "gift", Units: 5, Lasts: 60 * day}))
 		must(a.engine.Hold(w.Context(), a.request("held", 3), time.Hour))
-		for i := range 12 { // of more windows than an item has room for
+		for i := range 12 { // more windows than an item has room for
 			w.set(base.Add(time.Duration(i+1) * week))
 			must(a.engine.Deduct(w.Context(), a.request(id(int64(100+i)), 1)))
 		}
 		must(a.engine.Hold(w.Context(), a.request("held too", 3), 20*day))
 	}
-	for _, a := range []account{slots, calls} { // last, for the next look finishes it
+	for _, a := range []account{slots, calls} { // the next look would finish it
 		org := a.of(subject + " & co")
 		if err := org.engine.SetPlan(w.Context(), org.subject, "own"); err != nil {
 			w.Fatal(err)
@@ -52,13 +53,13 @@ func (w *world) lived(subject string) (slots, calls account) {
 	return slots, calls
 }
 
-// ids that accounts of lived have used.
+// livedIDs are some of the ids that these accounts have used.
 var livedIDs = []string{id(0), id(20), id(100), id(111), "refund", "gift", "held", "held too", "owed"}
 
 func forgetsAll(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	if _, ok := w.store.(headroom.Forgetter); !ok {
-		return // it says so by not having the method
+		return // a store need not be able to forget
 	}
 	name := w.account(1).subject
 	var others []account
@@ -100,7 +101,8 @@ func forgetsAll(t *testing.T, h Harness) {
 	if rows, err := slots.engine.Forget(t.Context(), name, nil); err != nil || rows != 0 {
 		t.Errorf("forgotten again: %d rows, %v", rows, err)
 	}
-	// It is nobody: it has the default plan and all its units, and a repeat from before is charged anew.
+	// The subject is like a new one. It has the default plan and all its units, and an old
+	// operation is charged anew.
 	slots.under("free", 1).admit(id(0), 1, 1)
 }
 
@@ -152,14 +154,14 @@ func forgetsNobody(t *testing.T, h Harness) {
 			t.Errorf("%.10q: %v", bad, err)
 		}
 	}
-	// A store that cannot forget is named as one.
+	// A store that cannot forget gives an error that says so.
 	b := w.engine(&lossy{Store: w.store}, a.catalog, headroom.Options{})
 	if _, err := b.Forget(t.Context(), a.subject, nil); !errors.Is(err, headroom.ErrInvalid) {
 		t.Errorf("a store that cannot forget: %v", err)
 	}
 }
 
-// unable is a store on a tap that can forget.
+// unable is a store on a tap, and can forget.
 type unable struct {
 	*tap
 	headroom.Forgetter

@@ -11,7 +11,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// left expects of the live grants what each has left.
+// left checks how much each live grant has left.
 func (a account) left(want map[string]int64) {
 	a.w.Helper()
 	got := map[string]int64{}
@@ -56,7 +56,7 @@ func ownUnitsFirst(t *testing.T, h Harness) {
 	a.uses(200)
 	w.set(monday)
 	a.does(deduct, "next", 200, admitted, 200, 0)
-	// History is of the plan's own units.
+	// The history counts only the plan's own units.
 	a.uses(200, total(base, 200))
 }
 
@@ -70,7 +70,7 @@ func grantedOnce(t *testing.T, h Harness) {
 	again := func(used int64) {
 		t.Helper()
 		a.granting(30).grantAgain("g", 50, ends, used)
-		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used) // ends in whole seconds
+		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used) // a grant ends at a whole second
 		a.grantFails("g", 51, ends, headroom.ErrConflict)
 		a.grantFails("g", 50, ends.Add(time.Second), headroom.ErrConflict)
 	}
@@ -81,7 +81,7 @@ func grantedOnce(t *testing.T, h Harness) {
 	a.refundFails("g", "r", 1, headroom.ErrConflict)
 	a.grantFails("a", 220, ends, headroom.ErrConflict)
 	a.left(map[string]int64{"g": 30})
-	// As long as it lives, its id is not forgotten.
+	// The id of a grant is remembered for as long as the grant lives.
 	for i := range int64(3) {
 		w.set(base.Add(time.Duration(i+1) * (horizon + day)))
 		if _, err := a.engine.Deduct(t.Context(), a.request(id(i), 1)); err != nil {
@@ -138,14 +138,14 @@ func grantLasts(t *testing.T, h Harness) {
 	ask(50, time.Hour, 50, true)
 	ask(50, 2*time.Hour, 50, true)
 	other()
-	a.granting(50).grantAgain("g", 50, base.Add(time.Hour), 0) // the same by its time
+	a.granting(50).grantAgain("g", 50, base.Add(time.Hour), 0) // the same grant, by its end
 	w.set(base.Add(time.Hour - time.Second))
 	a.left(map[string]int64{"g": 50})
 	w.set(base.Add(time.Hour))
 	a.left(map[string]int64{})
 	a.unchanged(func() { ask(50, time.Hour, 0, true) }, "g")
 	other()
-	// An id of anything else is none of a grant.
+	// The id of another operation cannot be given to a grant.
 	a.does(deduct, "job", 50, admitted, 50, 0)
 	r := a.grantOf("job", 50, time.Time{})
 	r.Lasts = time.Hour
@@ -178,7 +178,7 @@ func holdOfGrant(t *testing.T, h Harness) {
 	a.granting(10).does(hold, "job", 240, admitted, 0, 200)
 	a.granting(0).does(hold, "rest", 10, admitted, 0, 200)
 	a.granting(0).does(hold, "more", 1, overLimit, 0, 200)
-	// What was drawn last comes back first: 20 of the grant, then the plan's own.
+	// The units that were drawn last come back first: 20 of the grant, and then the plan's own.
 	a.granting(20).does(settle, "job", 220, admitted, 200, 0)
 	a.granting(30).does(release, "rest", 10, released, 200, 0)
 	a.left(map[string]int64{"g": 30})
@@ -214,7 +214,7 @@ func expiredHoldOfGrant(t *testing.T, h Harness) {
 	a.granting(0).does(settle, "job", 10, admitted, 200, 0)
 	a.uses(200)
 
-	// One that holds units of the grant only is in the way of the grant only.
+	// A hold that has units of a grant alone is in the way of that grant alone.
 	b := w.account(200)
 	b.granting(50).grant("g", 50, base.Add(week), 0)
 	b.granting(50).does(deduct, "own", 200, admitted, 200, 0)
@@ -232,10 +232,10 @@ func recordUsesGrants(t *testing.T, h Harness) {
 	a.granting(0).does(deduct, "past", 70, past, 220, 0, record)
 	a.does(deduct, "more", 5, past, 225, 0, record)
 	a.granting(50).refund("past", "r", 0, 70, 205)
-	// What had been drawn from the grant is there again, but 5 are past the limit.
+	// The grant has its units again, but 5 units are still past the limit.
 	a.left(map[string]int64{"g": 50})
 
-	// A cost that no week of the plan could hold may fit with the grants.
+	// A cost above the plan's limit may fit with the help of a grant.
 	b := a.w.account(200)
 	b.granting(100).grant("g", 100, base.Add(week), 0)
 	b.granting(100).does(deduct, "nothing", 0, admitted, 0, 0)
@@ -259,12 +259,13 @@ func refusalCountsGrants(t *testing.T, h Harness) {
 	}
 	figures := []string{"a* 10+0/10 in " + week, "b 10+0/100 in " + week, "week 10+0/9223372036854775807 in " + week}
 	a.decides(deduct, "2", 6, overLimit, figures...)
-	a.decides(deduct, "2", 15, overLimit, figures...) // in another week 10 and 5 would do
+	a.decides(deduct, "2", 15, overLimit, figures...) // in another week 10 and 5 would be enough
 	a.decides(deduct, "2", 16, never, figures...)
 	a.decides(deduct, "2", 5, admitted, figures...)
 	w.set(monday)
 	a.decides(preflight, "", 95, never, "a* 0+0/10 in "+headroom.ISOWeek(monday).Key, "b 0+0/100 in "+headroom.ISOWeek(monday).Key, "week 0+0/9223372036854775807 in "+headroom.ISOWeek(monday).Key)
-	// Of two limits the one that stands in the way is named, though a grant could make up for what the other lacks.
+	// Of two limits the one that stands in the way is named. What the other lacks, the grant could
+	// give.
 	b := w.accountOn(w.catalog(0, plan), 0)
 	b.plan = "two"
 	b.setPlan("two")
@@ -337,7 +338,7 @@ func badGrants(t *testing.T, h Harness) {
 	}
 	a.grantFails("g", 1, time.Time{}, headroom.ErrInvalid)
 	a.grantFails("g", 1, base, headroom.ErrInvalid)
-	// The greatest numbers add up to no nonsense.
+	// Sums of the greatest numbers do not wrap round.
 	for i := range 2 {
 		a.granting(headroom.Unlimited).grant(fmt.Sprint("great ", i), math.MaxInt64, base.Add(day), 0)
 	}

@@ -17,7 +17,7 @@ func splitIsExact(t *testing.T, h Harness) {
 	a.granting(50).does(deduct, "own", 200, admitted, 200, 0)
 	s, slow := a.tapped(headroom.Options{})
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		// Units of the plan come back after it was decided that there are none.
+		// Units of the plan come back after the engine decided that there are none.
 		if len(c.Grants) > 0 {
 			s.commit = nil
 			a.granting(50).refund("own", "r", 15, 15, 185)
@@ -84,7 +84,7 @@ func twentyGrants(t *testing.T, h Harness) {
 	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany)
 	a.granting(200).grantAgain(id(3), 10, base.Add(time.Hour), 0)
 	a.granting(5).does(deduct, "a", 195, admitted, 0, 0)
-	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany) // used up, but not over: a refund may come
+	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany) // a refund may come
 	w.set(base.Add(time.Hour))
 	a.granting(6).grant("more", 1, base.Add(day), 0)
 	a.granting(8).grant("yet more", 2, base.Add(day), 0)
@@ -98,7 +98,8 @@ func grantsOvertaken(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(0)
 	s, overtaken := a.tapped(headroom.Options{})
-	// In the second round both find places that they can take: those of grants that are over.
+	// In the second round both find room that they may take, since the grants of the first round
+	// are over.
 	for round := range 2 {
 		name := func(what string) string { return fmt.Sprint(what, " ", round) }
 		ends := w.now().Add(time.Hour)
@@ -119,6 +120,6 @@ func grantsOvertaken(t *testing.T, h Harness) {
 		}
 		w.set(ends)
 	}
-	// What lost can be asked again.
+	// The grant that lost can be asked for again.
 	a.granting(1).grant("loses 0", 1, w.now().Add(time.Hour), 0)
 }

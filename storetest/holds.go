@@ -60,7 +60,7 @@ func settleAbove(t *testing.T, h Harness) {
 	b.refuse("more", 1, 225)
 	b.uses(225)
 
-	// The policy is not looked at where the cost fits.
+	// The policy does not matter where the cost fits.
 	c := a.w.account(200)
 	c.does(hold, "job", 50, admitted, 0, 50)
 	c.does(settle, "job", 200, admitted, 200, 0, record)
@@ -108,7 +108,7 @@ func expiresByTheClock(t *testing.T, h Harness) {
 	a.does(deduct, "x", 160, admitted, 160, 40)
 	w.set(base.Add(20 * time.Minute))
 	a.uses(160)
-	// Another hold may need the room too, and so may a charge past the limit.
+	// A hold may also need the units of an expired one, and so may a charge past the limit.
 	a.lasts(time.Second).does(hold, "y", 40, admitted, 160, 40)
 	w.set(base.Add(20*time.Minute + time.Second))
 	a.does(hold, "z", 40, admitted, 160, 40)
@@ -159,7 +159,7 @@ func extendHold(t *testing.T, h Harness) {
 	a.does(deduct, "x", 51, overLimit, 0, 150)
 	a.lasts(10*time.Minute).does(extend, "a", 150, extended, 0, 150)
 	a.lasts(10*time.Minute).repeats(extend, "a", 150, extended, 0, 150)
-	a.lasts(time.Minute).does(extend, "a", 150, extended, 0, 150) // from now on is sooner than before
+	a.lasts(time.Minute).does(extend, "a", 150, extended, 0, 150) // sooner than before
 	w.set(base.Add(19 * time.Minute))
 	a.uses(0)
 	a.fails(extend, "a", 150, headroom.ErrExpired)
@@ -183,7 +183,7 @@ func holdReplays(t *testing.T, h Harness) {
 	repeat := func(a account, used, held int64) {
 		t.Helper()
 		for _, id := range []string{"settled", "released", "expired", "live"} {
-			a.repeats(hold, id, 30, admitted, used, held) // no matter what became of it
+			a.repeats(hold, id, 30, admitted, used, held) // whatever became of the hold
 		}
 		a.repeats(settle, "settled", 20, admitted, used, held)
 		a.repeats(settle, "settled", 20, admitted, used, held, record)
@@ -192,10 +192,10 @@ func holdReplays(t *testing.T, h Harness) {
 		a.fails(extend, "expired", 30, headroom.ErrExpired)
 	}
 	a.unchanged(func() { repeat(a, 20, 30) }, "settled", "released", "expired", "live")
-	// A repeat moves no expiry.
+	// A repeat does not move the expiry.
 	w.set(base.Add(time.Hour))
 	a.uses(20)
-	// That an expired hold was cleared away by whoever needed its units makes no difference.
+	// It makes no difference that somebody who needed the units has cleared the expired hold away.
 	a.does(deduct, "all", 180, admitted, 200, 0)
 	repeat(a, 200, 0)
 	w.set(monday)
@@ -230,7 +230,7 @@ func oneLife(t *testing.T, h Harness) {
 		a.fails(c.v, c.id, c.cost, headroom.ErrConflict, record)
 	}
 	a.fails(hold, "old", 1, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
-	// What is held is known, however long ago it began.
+	// A hold is known for as long as it lasts, however long ago its work began.
 	w.set(base.Add(30 * time.Minute))
 	a.does(settle, "held", 22, admitted, 57, 0, began(base.Add(-year)))
 	a.uses(57)
@@ -240,7 +240,7 @@ func hundredHolds(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	const all, dead = 99 * 100 / 2, 10 * 9 / 2 * 10
 	a := w.account(all + 100)
-	// Written by hand, twenty at once.
+	// The holds are written directly, twenty in a change.
 	b, c := bare{w, headroom.Key{Subject: a.subject, Meter: a.meter}}, opened("week", all)
 	for i := range int64(headroom.MaxHolds) {
 		r := reserved(i)
@@ -259,14 +259,14 @@ func hundredHolds(t *testing.T, h Harness) {
 	a.does(release, id(1), 1, released, 1, all-1)
 	a.does(hold, "more", 1, admitted, 1, all)
 	a.fails(hold, "yet more", 1, headroom.ErrTooMany)
-	// Dead ones make room.
+	// Holds that have expired make room.
 	w.set(base.Add(time.Minute))
 	a.holding(all - dead).uses(1)
 	a.does(hold, "yet more", 1, admitted, 1, all-dead+1)
 	if u := a.usage(); len(u.Holds) != headroom.MaxHolds-9 {
 		t.Errorf("%d live holds", len(u.Holds))
 	}
-	// Nine have room, and of twenty at once no more.
+	// There is room for nine more, also when twenty ask at once.
 	var held, refused atomic.Int64
 	together(20, func(i int) {
 		switch d, err := a.ask(hold, a.request("again "+id(int64(i)), 0)); {

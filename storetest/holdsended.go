@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// lives asks, and expects an answer whose hold is live until a time: the zero time, if none is.
+// lives asks, and checks until when the answer says that its hold is live. The zero time means that
+// none is.
 func (a account) lives(v verb, r headroom.Request, want headroom.Reason, until time.Time, replay bool) {
 	a.w.Helper()
 	d, err := a.ask(v, r)
@@ -19,7 +20,8 @@ func (a account) lives(v verb, r headroom.Request, want headroom.Reason, until t
 	}
 }
 
-// liveUntil holds that nobody takes a replay of a hold that has ended for one that covers work.
+// liveUntil checks that nobody can take the replay of a hold that has ended for a hold that covers
+// work.
 func liveUntil(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
@@ -52,7 +54,7 @@ func liveUntil(t *testing.T, h Harness) {
 	a.lives(preflight, a.request("f", 10), admitted, never, false)
 }
 
-// renewed holds that a hold which is asked for anew reserves its units anew, or is refused.
+// renewed checks that a hold which is asked for anew reserves its units again, or is refused.
 func renewed(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
@@ -61,18 +63,19 @@ func renewed(t *testing.T, h Harness) {
 		r.Renew = true
 		return r
 	}
-	// One that lives is a replay: nothing is held twice, and its end does not move.
+	// While the hold is live, the answer is a replay. Nothing is held twice, and its end does not
+	// move.
 	a.lives(hold, anew("a", 120), admitted, base.Add(time.Hour), false)
 	w.set(base.Add(time.Minute))
 	a.lives(hold, anew("a", 120), admitted, base.Add(time.Hour), true)
 	a.holding(120).uses(0)
-	// Over, and the units are there.
+	// It has expired, and the units are still there.
 	w.set(base.Add(time.Hour))
 	a.lives(hold, anew("a", 120), admitted, base.Add(2*time.Hour), false)
 	a.lives(hold, anew("a", 120), admitted, base.Add(2*time.Hour), true)
 	a.holding(120).uses(0)
 	a.holding(120).refuse("x", 81, 0)
-	// Over, and others have spent them: it is refused, as often as it is asked, and holds nothing.
+	// It has expired, and others have spent the units. It is refused each time, and holds nothing.
 	w.set(base.Add(2 * time.Hour))
 	a.admit("y", 100, 100)
 	for range 2 {
@@ -82,10 +85,10 @@ func renewed(t *testing.T, h Harness) {
 	w.set(monday)
 	a.lives(hold, anew("a", 120), admitted, monday.Add(time.Hour), false)
 	a.does(settle, "a", 110, admitted, 110, 0)
-	// What is charged is not held again.
+	// Work that was charged is not held again.
 	a.lives(hold, anew("a", 120), admitted, time.Time{}, true)
 	a.uses(110, total(base, 200))
-	// Released, then taken anew.
+	// A hold that was released is taken anew.
 	a.does(hold, "b", 50, admitted, 110, 50)
 	a.does(release, "b", 50, released, 110, 0)
 	a.lives(hold, anew("b", 50), admitted, monday.Add(time.Hour), false)
@@ -156,7 +159,7 @@ func settleBeyondInt64(t *testing.T, h Harness) {
 	a.does(hold, "greatest", math.MaxInt64, never, 0, 200)
 	a.holding(200).uses(0, total(base, math.MaxInt64))
 
-	// An expired hold is in nobody's way, and not cleared away for nothing.
+	// An expired hold is in nobody's way, and is cleared away only by a write that needs its units.
 	b := a.w.account(200)
 	b.does(deduct, "a", 50, admitted, 50, 0)
 	b.lasts(time.Second).does(hold, "dead", 10, admitted, 50, 10)

@@ -16,7 +16,7 @@ func holdOfClosedWindow(t *testing.T, h Harness) {
 		a.does(hold, id, 30, admitted, 10, 30*int64(i+1))
 	}
 	w.set(monday)
-	// What is held belongs to last week, of which so far only the 10 are charged.
+	// The holds belong to last week. So far only 10 of that week are charged.
 	a.does(deduct, "this", 190, admitted, 190, 0)
 	a.uses(190, total(base, 10))
 	last := a.in(base)
@@ -50,7 +50,7 @@ func holdOfLastWindow(t *testing.T, h Harness) {
 	a.does(hold, "released", 60, admitted, 0, 110)
 	a.does(hold, "above", 70, admitted, 0, 180)
 	w.set(monday.Add(time.Hour))
-	// The stored week is over, and nobody has written since.
+	// The stored week is over, but nobody has written since.
 	a.uses(0)
 	last := a.in(base)
 	last.does(settle, "below", 20, admitted, 0, 0)
@@ -72,7 +72,7 @@ func expiredInClosedWindow(t *testing.T, h Harness) {
 	a.does(deduct, "c", 1, admitted, 1, 0)
 	w.set(monday.Add(day))
 	a.uses(1, total(base, 10))
-	// A plain deduction: the week of the hold has nothing to do with it.
+	// This is a plain deduction. The week of the hold no longer matters.
 	a.does(settle, "a", 80, admitted, 81, 0)
 	a.uses(81, total(base, 10))
 	a.repeats(settle, "a", 80, admitted, 81, 0)
@@ -89,7 +89,7 @@ func holdOfTheFuture(t *testing.T, h Harness) {
 	a.holding(60).uses(50)
 	a.does(deduct, "more", 10, admitted, 60, 60)
 	a.holding(60).uses(60)
-	// That Monday comes, and the hold is of the week before it.
+	// Then that Monday really comes. The hold counts in the week before it.
 	w.set(monday.Add(time.Hour))
 	a.uses(0, total(base, 60))
 	a.does(deduct, "all", 200, admitted, 200, 0)

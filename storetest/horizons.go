@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// billed is a catalog with a limit of so many units in each of the windows, of meters of the same names.
+// billed returns a catalog with one meter for each kind of window. The meter has the name of the
+// window, and a limit of so many units in it.
 func (w *world) billed(units int64, windows ...string) *headroom.Catalog {
 	w.Helper()
 	plan := headroom.Plan{Name: "free"}
@@ -24,7 +25,8 @@ func (w *world) billed(units int64, windows ...string) *headroom.Catalog {
 	return c
 }
 
-// spend charges units to a meter and expects what is used after it, and whether that was a repeat.
+// spend charges units to a meter. It checks how much is used afterwards, and whether the answer is
+// a replay.
 func (a account) spend(meter, id string, cost, used int64, replay bool) {
 	a.w.Helper()
 	d, err := a.engine.Deduct(a.w.Context(), headroom.Request{Subject: a.subject, Meter: meter, Operation: id, Cost: cost})
@@ -33,7 +35,7 @@ func (a account) spend(meter, id string, cost, used int64, replay bool) {
 	}
 }
 
-// busy charges n ids of a unit each, at equal distances from now until end.
+// busy charges one unit n times, under n ids, at equal distances from now until end.
 func (a account) busy(meter string, n int, end time.Time) {
 	a.w.Helper()
 	from := a.w.now()
@@ -104,11 +106,11 @@ func horizonOfAMeter(t *testing.T, h Harness) {
 	}
 	w.set(time.Date(2032, time.December, 31, 23, 59, 59, 0, time.UTC))
 	a.spend("year", "job", 30, 54, true)
-	a.spend("week", "job", 30, 30, false) // of the week nothing is remembered for so long
+	a.spend("week", "job", 30, 30, false) // the weekly meter has forgotten it
 }
 
-// upgrades are horizons from which and to which a meter changes: with a limit of a month that is added, and to a
-// horizon that is no multiple of the other.
+// upgrades are horizons from which and to which a meter changes: with a limit of a month that is
+// added, and to a horizon that is no multiple of the other.
 var upgrades = [][2]time.Duration{{15 * day, 32 * day}, {7 * day, 9 * day}}
 
 func horizonRaisedLive(t *testing.T, h Harness) {
@@ -123,8 +125,9 @@ func horizonLoweredLive(t *testing.T, h Harness) {
 	}
 }
 
-// changedLive changes a horizon while a subject is busy, so many fifths into a generation. What was charged right before
-// lives as long as was promised then, what is charged right after as long as is promised now, and labels never go back.
+// changedLive changes a horizon while a subject is busy, so many fifths into a generation. What was
+// charged right before lives as long as was promised then, what is charged right after as long as
+// is promised now, and labels never go back.
 func changedLive(t *testing.T, h Harness, from, to time.Duration, fifths int) {
 	w := newWorld(t, h)
 	begin := epoch(base, from)
@@ -169,14 +172,14 @@ func refundTooOld(t *testing.T, h Harness) {
 		d, err := refund("x", "refund of x", began)
 		a.failed("refund", headroom.Request{Operation: "x"}, d, err, target)
 	}
-	// What is remembered is refunded, however old it is.
+	// A charge that is remembered can be refunded, however old it is.
 	if d, err := refund("known", "refund", base.Add(-year)); err != nil || d.Used != 0 {
 		t.Errorf("refund of what is known: %s, %v", text(d), err)
 	}
 	a.uses(0)
 }
 
-// nameless is an account whose meter permits charges without an id.
+// nameless returns the account with a meter that permits charges without an id.
 func (a account) nameless(o headroom.Options) account {
 	a.w.Helper()
 	c, err := a.catalog.WithMemory(0, map[string]headroom.Memory{a.meter: {None: true}})
@@ -200,12 +203,12 @@ func withoutID(t *testing.T, h Harness) {
 	}
 	strict.fail("", 30, headroom.ErrInvalid)
 	deduct(30, headroom.ReasonAdmitted, 30)
-	deduct(30, headroom.ReasonAdmitted, 60) // no repeat
+	deduct(30, headroom.ReasonAdmitted, 60) // it is not a repeat
 	deduct(0, headroom.ReasonAdmitted, 60)
 	deduct(150, headroom.ReasonOverLimit, 60)
-	deduct(10, headroom.ReasonAdmitted, 70, began(base.Add(-year))) // nothing could have been forgotten
+	deduct(10, headroom.ReasonAdmitted, 70, began(base.Add(-year))) // no id, nothing forgotten
 	strict.fail("", 30, headroom.ErrInvalid)
-	// With an id everything is as ever.
+	// A charge with an id works as on any other meter.
 	a.admit("job", 10, 80)
 	a.replay("job", 10, 80)
 	strict.replay("job", 10, 80)
@@ -224,7 +227,7 @@ func withoutID(t *testing.T, h Harness) {
 	d, err := a.engine.DeductWithin(t.Context(), "org", a.request("", 1))
 	a.failed("deduct within", a.request("", 1), d.User, err, headroom.ErrInvalid)
 	deduct(200, headroom.ReasonRecorded, 270, record)
-	// It opens windows, and lets ids age.
+	// A charge without an id opens windows and lets ids age, like any other.
 	w.set(monday)
 	deduct(5, headroom.ReasonAdmitted, 5)
 	a.uses(5, total(base, 270))
@@ -236,7 +239,7 @@ func withoutID(t *testing.T, h Harness) {
 	a.admit("job", 20, 30)
 }
 
-// lossy is a store whose commits get lost on their way, so that nobody knows whether they take effect.
+// lossy is a store whose commits are lost on their way. Nobody knows whether they will take effect.
 type lossy struct {
 	headroom.Store
 	sent int

@@ -2,11 +2,13 @@ package storetest
 
 import "slices"
 
-// behaviour is every rule that Run tests after the contract, in the order in which it tests them. crowds, at
-// the end of indexverbs.go, are those that Concurrent tests.
+// behaviour is every rule that Run tests after the contract, in the order in which it tests them.
+// crowds, at the end of indexverbs.go, are those that Concurrent tests.
 var behaviour = slices.Concat(
-	admission, once, horizons, windows, plans, names, failures, logs, // a deduction: this file
-	holds, refunds, grants, limits, carrying, notices, within, debts, interrupted, forgets, // the rest: indexverbs.go
+	// A deduction: this file.
+	admission, once, horizons, windows, plans, names, failures, logs,
+	// The rest: indexverbs.go.
+	holds, refunds, grants, limits, carrying, notices, within, debts, interrupted, forgets,
 )
 
 // admission: who is admitted and who is refused. The tests are in admission.go.

@@ -1,6 +1,7 @@
 package storetest
 
-// holds: units that are reserved before the work. The tests are in holds.go, holdsended.go and holdsoverturn.go.
+// holds: units that are reserved before the work. The tests are in holds.go, holdsended.go and
+// holdsoverturn.go.
 var holds = []rule{
 	{"rule 9", "a hold reserves and settling charges the true cost", holdAndSettle,
 		"nobody else may spend what is held, and the rest comes back"},
@@ -112,8 +113,8 @@ var grants = []rule{
 		"a caller's mistake must not reach the store"},
 }
 
-// limits: several limits of a meter, windows other than weeks, limits that do not refuse. The tests are in
-// limits.go and kinds.go.
+// limits: several limits of a meter, windows other than weeks, limits that do not refuse. The tests
+// are in limits.go and kinds.go.
 var limits = []rule{
 	{"rule 13", "several limits are charged together or not at all", severalLimits,
 		"a day's limit and a week's are one decision"},
@@ -181,8 +182,8 @@ var notices = []rule{
 		"percentages must not overflow, and of nothing there is no part"},
 }
 
-// within: a user within an organisation, where both pay or neither does. The tests are in within.go,
-// withincrashes.go, withinids.go and payers.go.
+// within: a user within an organisation, where both pay or neither does. The tests are in
+// within.go, withincrashes.go, withinids.go and payers.go.
 var within = []rule{
 	{"within", "both are charged, once", bothCharged,
 		"one piece of work, two who pay, and a repeat charges neither again"},
@@ -236,7 +237,8 @@ var within = []rule{
 		"a process that dies in between leaves nothing held at the wrong one"},
 }
 
-// debts: a user who is charged is charged at the organisation too, in the end. The tests are in debts.go and owing.go.
+// debts: a user who is charged is charged at the organisation too, in the end. The tests are in
+// debts.go and owing.go.
 var debts = []rule{
 	{"case 53", "the next look at the user charges the organisation, by any verb", case53,
 		"the caller died in between and nobody repeats"},
@@ -274,7 +276,8 @@ var interrupted = []rule{
 		"112 are used and nothing is held, wherever it failed"},
 }
 
-// forgets: what is asked of a store that can forget a subject, headroom.Forgetter. The tests are in forget.go.
+// forgets: what is asked of a store that can forget a subject, headroom.Forgetter. The tests are in
+// forget.go.
 var forgets = []rule{
 	{"forget", "it removes all of a subject and nothing of another", forgetsAll,
 		"also what was moved aside, and what is owed is paid first"},
@@ -286,8 +289,8 @@ var forgets = []rule{
 		"an organisation must not lose units because its user left"},
 }
 
-// crowds are the rules that Concurrent tests: what holds when many write at the same time. The tests are in
-// crowds.go, crowdsofclocks.go, crowdsofholds.go and crowdsofgrants.go.
+// crowds are the rules that Concurrent tests: what holds when many write at the same time. The
+// tests are in crowds.go, crowdsofclocks.go, crowdsofholds.go and crowdsofgrants.go.
 var crowds = []rule{
 	{"case 1", "twenty at once for the last unit", lastUnit,
 		"exactly one of them gets it"},

@@ -9,7 +9,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// scene is something that happens to an account that has come so far.
+// scene is a call, with what happened before it and what must be so after it.
 type scene struct {
 	name  string
 	setup func(a account)
@@ -17,7 +17,7 @@ type scene struct {
 	check func(a account)
 }
 
-// asks makes an act of a call.
+// asks returns a call as the act of a scene.
 func asks(v verb, id string, cost int64, mods ...mod) func(context.Context, account) error {
 	return func(ctx context.Context, a account) error {
 		d, err := do(ctx, a.engine, v, a.request(id, cost, mods...), a.lasting)
@@ -28,7 +28,7 @@ func asks(v verb, id string, cost int64, mods ...mod) func(context.Context, acco
 	}
 }
 
-// scenes are each verb where it has most to write.
+// scenes has each verb in the situations in which it has most to write.
 var scenes = []scene{
 	{"deduct where an expired hold is in the way",
 		func(a account) { a.does(hold, "dead", 150, admitted, 0, 150); a.w.set(base.Add(time.Hour)) },
@@ -90,7 +90,7 @@ var scenes = []scene{
 		}, func(a account) { a.left(map[string]int64{"id": 20}) }},
 }
 
-// play brings a new account to where the scene begins.
+// play returns a new account for which all has happened that comes before the scene's call.
 func (s scene) play(w *world) account {
 	w.back(base)
 	a := w.account(200)
@@ -167,7 +167,7 @@ func verbsOvertaken(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, scene := range scenes {
 		w.Run(scene.name, func(t *testing.T) {
-			// The same call of another delivery comes between each look and its write.
+			// Another delivery makes the same call just before the first write.
 			a := scene.play(w)
 			s, tapped := a.tapped(headroom.Options{})
 			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {

@@ -34,11 +34,11 @@ func ownLimits(t *testing.T, h Harness) {
 	}
 	a.uses(500)
 	w.set(monday)
-	// The caller's word may have limits of its own too.
+	// The plan that a caller names may have limits of the subject's own too.
 	a.under("pro+slots/week=1000", 1000).does(deduct, "d", 1000, admitted, 1000, 0, says("pro+slots/week=1000"))
 	a.does(deduct, "e", 1, overLimit, 1000, 0)
 
-	// A meter's name may look like the text around it.
+	// A meter's name may contain the signs that separate the parts of the text.
 	odd := headroom.Plan{Name: "odd", Limits: []headroom.Limit{{Meter: "a/b=c", Name: "week", Units: 1}}}
 	b := w.accountOn(w.catalog(200, odd), 7)
 	b.setPlan("free+a/b=c/week=7")
@@ -57,7 +57,8 @@ func kindChanges(t *testing.T, h Harness) {
 	}
 	month := func(t time.Time) string { return " in " + t.Format("2006-01") }
 
-	// From weeks to months in midweek: the stored week holds on, and the first month begins where it ended.
+	// From weeks to months in midweek. The stored week goes on to its end, and the first month
+	// begins there.
 	a := w.accountOn(by("week", 200), 0)
 	a.decides(deduct, "1", 150, admitted, "window* 150+0/200"+inWeek(base))
 	a = a.on(by("month", 800), headroom.Options{})
@@ -81,7 +82,7 @@ func kindChanges(t *testing.T, h Harness) {
 	repeat("4", 10, d.Window)
 	w.set(monday.AddDate(0, 1, 0))
 	a.decides(deduct, "6", 5, admitted, "window* 5+0/800"+month(w.now()))
-	repeat("4", 10, d.Window) // cut as it was
+	repeat("4", 10, d.Window) // the first month stays short
 
 	// From months to days and back.
 	w.back(base)
@@ -104,7 +105,7 @@ func kindChanges(t *testing.T, h Harness) {
 	}
 	b.closed(map[string][]int64{"window": {200, 700}})
 
-	// Another zone cuts the same kind elsewhere.
+	// In another zone the same kind of window begins at another time.
 	w.back(base.Add(13 * time.Hour)) // 23:00
 	c := w.accountOn(by("day", 100), 0)
 	c.decides(deduct, "1", 100, admitted, "window* 100+0/100"+inDay(base))
@@ -121,7 +122,8 @@ func kindChanges(t *testing.T, h Harness) {
 	c.decides(deduct, "3", 1, admitted, "window* 1+0/100"+inDay(base.Add(2*day)))
 }
 
-// modes is a catalog whose default plan has a hard limit of 200 a week and one of 100 of another mode.
+// modes returns a catalog with two plans. "both" has a hard limit of 200 a week and one of 100 in
+// another mode; "only" has no hard limit.
 func (w *world) modes(m headroom.Mode) *headroom.Catalog {
 	w.Helper()
 	return w.catalog(0, headroom.Plan{Name: "both", Limits: []headroom.Limit{
@@ -155,7 +157,7 @@ func admits(t *testing.T, h Harness, m headroom.Mode) {
 	fresh.decides(preflight, "", 101, admitted, m.String()+" trial! 0+0/100"+week, "week* 0+0/200"+week)
 	fresh.decides(preflight, "", 100, admitted, m.String()+" trial 0+0/100"+week, "week* 0+0/200"+week)
 
-	// With none that is hard, no limit is named.
+	// If no limit is hard, the decision names none.
 	b := w.accountOn(w.modes(m), 0)
 	b.meter = "words"
 	b.setPlan("only")

@@ -7,7 +7,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// dayAndWeek is a catalog whose plan "free" has both limits.
+// dayAndWeek returns a catalog whose plan "free" has a limit by the day and one by the week.
 func (w *world) dayAndWeek(daily, weekly int64) *headroom.Catalog {
 	w.Helper()
 	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
@@ -19,7 +19,7 @@ func (w *world) dayAndWeek(daily, weekly int64) *headroom.Catalog {
 	return c
 }
 
-// inDay and inWeek are the windows' keys as figure shows them.
+// inDay and inWeek show a window's key as figure does.
 func inDay(t time.Time) string { return " in " + t.Format(time.DateOnly) }
 
 func inWeek(t time.Time) string { return " in " + headroom.ISOWeek(t).Key }
@@ -59,7 +59,7 @@ func severalLimits(t *testing.T, h Harness) {
 	a.shows(d, "day 50+0/60"+in, "week* 230+0/200"+week)
 }
 
-// closed expects of each limit the totals of its closed windows.
+// closed checks the totals of the closed windows of each limit.
 func (a account) closed(want map[string][]int64) {
 	a.w.Helper()
 	for _, l := range a.usage().Limits {
@@ -90,7 +90,8 @@ func turnApart(t *testing.T, h Harness) {
 	w.set(monday)
 	a.decides(deduct, "monday", 50, admitted, "day* 50+0/60"+inDay(monday), "week 50+0/100"+inWeek(monday))
 	a.closed(map[string][]int64{"day": {40, 60}, "week": {100}})
-	// A clock that is a little late is charged to the stored windows, and one that was wrong by more is brought back in each.
+	// By a clock that is a little behind, the stored windows are charged. If the clock had been
+	// wrong by more, each window is brought back.
 	w.set(monday.Add(-time.Minute))
 	a.decides(deduct, "late", 1, admitted, "day* 51+0/60"+inDay(monday), "week 51+0/100"+inWeek(monday))
 	w.back(monday.Add(-time.Hour))
@@ -103,7 +104,7 @@ func strictestNamed(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.accountOn(w.dayAndWeek(100, 100), 0)
 	in, week := inDay(base), inWeek(base)
-	// Of two that leave the same, the one whose units come back last.
+	// If two limits have the same left, the strictest is the one whose window ends last.
 	a.decides(deduct, "1", 40, admitted, "day 40+0/100"+in, "week* 40+0/100"+week)
 	a.decides(deduct, "2", 61, overLimit, "day 40+0/100"+in, "week* 40+0/100"+week)
 	a.decides(deduct, "2", 101, never, "day 40+0/100"+in, "week* 40+0/100"+week)

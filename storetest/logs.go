@@ -16,7 +16,7 @@ type row struct {
 	at      time.Time
 }
 
-// log is some months of work of a few subjects, ordered by time.
+// log is the work of a few subjects over some months, in order of time.
 func log() (rows []row) {
 	random := rand.New(rand.NewPCG(1993, 128))
 	now := base

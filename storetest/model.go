@@ -20,9 +20,11 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Model plays long random sequences of operations on the store, through engines, and on a plain model of the rules beside it: deductions under both policies, holds and what becomes of them, refunds, grants, users within
-// organisations, preflights, usage, changes of plan, repeats of ids with the same and with another cost, by clocks that pass, stand, fall back, run ahead and lie.
-// They must agree on every field of every decision, on every error, and on the whole history.
+// Model plays long random sequences of operations, on the store through an engine and on a plain
+// model of the rules. They deduct under both policies, hold and settle, refund, grant, charge users
+// within organisations, look, change plans and repeat ids at the same and at another cost.
+// Meanwhile clocks pass, stand still, fall back, run ahead and lie. The engine and the model must
+// agree on every field of every decision, on every error, and on the whole history.
 func Model(t *testing.T, h Harness) {
 	defaults(t, "rapid.steps", "100")
 	if h.Checks > 0 {
@@ -40,7 +42,8 @@ func Model(t *testing.T, h Harness) {
 	}
 }
 
-// ours are the flags that defaults has set: flag.Visit lists what flag.Set has set, too, as if the command line had. The tests of a package run one after the other, and flags are for all of them.
+// ours are the flags that defaults has set. flag.Visit cannot tell them from those of the command
+// line. The flags are shared by all tests of a package, which run one after another.
 var ours = map[string]bool{}
 
 // defaults sets a flag of rapid's for the length of the test, unless the command line does.
@@ -58,7 +61,7 @@ func defaults(t *testing.T, name, value string) {
 	t.Cleanup(func() { _ = flag.Set(name, before) })
 }
 
-// play is one random sequence. Subjects, meters and ids are few, so that they meet.
+// play is one random sequence. It has few subjects, meters and ids, so that they meet often.
 type play struct {
 	*rapid.T
 	w       *world
@@ -79,7 +82,7 @@ type play struct {
 	swept   int       // ids that a sweep was seen to have removed
 }
 
-// dice draws numbers from 0 to 63, each as likely as another, where rapid's own ranges favour the ends.
+// dice draws numbers from 0 to 63, all equally likely. The ranges of rapid favour the ends.
 var dice = rapid.Custom(func(r *rapid.T) (n int) {
 	for range 6 {
 		n *= 2
@@ -90,13 +93,13 @@ var dice = rapid.Custom(func(r *rapid.T) (n int) {
 	return n
 })
 
-// one draws one of some, of which the first is the simplest.
+// one draws one of the values. A sequence that fails is shrunk towards the first of them.
 func one[T any](p *play, label string, of ...T) T { return of[dice.Draw(p.T, label)%len(of)] }
 
-// odds draws true once in so many times.
+// odds draws true one time in so many.
 func odds(p *play, label string, of int) bool { return dice.Draw(p.T, label)%of == of-1 }
 
-// rationed are the plans as the model knows them.
+// rationed are the plans, as the model knows them.
 var rationed = map[string]map[string][]ration{
 	"free": {"slots": {
 		{name: "day", daily: true, units: 150, carry: 100, thresholds: []int{50, 100, 250}},
@@ -109,7 +112,7 @@ var rationed = map[string]map[string][]ration{
 	}},
 }
 
-// catalog is what the rations say.
+// catalog returns the same plans for the engine.
 func (p *play) catalog() *headroom.Catalog {
 	var plans []headroom.Plan
 	for name, meters := range rationed {
@@ -158,7 +161,8 @@ func newPlay(w *world, r *rapid.T) *play {
 	return p
 }
 
-// ownStore is a store that no other play shares, where a sweep goes by what it remembers of all subjects.
+// ownStore returns the store of this play. A store that sweeps is opened anew for each play,
+// because its sweeps depend on all subjects that it has seen.
 func (p *play) ownStore() headroom.Store {
 	if !p.w.h.Sweeps {
 		return p.w.store
@@ -168,7 +172,7 @@ func (p *play) ownStore() headroom.Store {
 	return p.w.h.Open(tb, p.w.now)
 }
 
-// playsTB is a testing.TB that cleans up when the play is over, not the test.
+// playsTB is a testing.TB that cleans up at the end of the play and not of the test.
 type playsTB struct {
 	testing.TB
 	play *play
@@ -187,7 +191,7 @@ func (tb *playsTB) TempDir() string {
 
 func (p *play) run() {
 	steps := map[string]func(*rapid.T){}
-	// Deductions are drawn more often than the rest.
+	// Deductions are drawn more often than other steps.
 	for _, name := range []string{"deduct", "deduct again", "deduct more", "deduct much"} {
 		steps[name] = func(*rapid.T) { p.deduct() }
 	}
@@ -205,7 +209,8 @@ func (p *play) run() {
 	}
 	for name, step := range steps {
 		steps[name] = func(r *rapid.T) {
-			// A play that goes on for long would fill the history, and which of its totals are dropped, and whether that is before they are refunded, is nothing to compare.
+			// A longer play would fill the history. Which totals are dropped, and whether that is
+			// before a refund, is left open, so the model could not say it.
 			if p.step < 200 {
 				step(r)
 			}
@@ -224,17 +229,18 @@ func (p *play) key() headroom.Key {
 	}
 }
 
-// costs are those of the first ids, and others.
+// costs are the usual costs of the first ids, and further ones.
 var costs = []int64{1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2, math.MaxInt64 - 100, math.MaxInt64}
 
 func (p *play) request() headroom.Request {
 	key := p.key()
 	r := headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: fmt.Sprint("new ", p.step), Now: p.given()}
 	if r.Cost = one(p, "cost", costs...); p.holding && r.Cost > 1<<61 {
-		r.Cost = 1 << 53 // what an expired hold still counts is in the way of the greatest sums
+		r.Cost = 1 << 53 // an expired hold still counts, and would make the greatest sums overflow
 	}
 	if n := one(p, "id", -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -1, -1, -1); n >= 0 {
-		// One of few, mostly at a cost of its own. Long ones fill what a store has room for.
+		// This is one of few ids, mostly at its usual cost. Long ids fill the room that a store has
+		// for them.
 		r.Operation = fmt.Sprint("id ", n) + strings.Repeat("-", n%3*60)
 		if !odds(p, "another cost", 10) {
 			r.Cost = costs[n]
@@ -291,7 +297,7 @@ func (p *play) preflight() {
 	c := p.oracle.call(r, p.at(r.Now))
 	c.dry = true
 	want := c.ask(c.now, "")
-	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, d) // the caller who crossed it may have died
+	p.learn(headroom.Key{Subject: r.Subject, Meter: r.Meter}, d) // whose process may have died
 	p.compare("preflight", r, p.text(d), err, full(want.Decision), want.code)
 }
 
@@ -329,7 +335,7 @@ func (p *play) setPlan() {
 	p.oracle.stored[subject] = plan
 }
 
-// compare fails the test if an answer and its error are not those of the model.
+// compare fails the test unless the answer and its error are those of the model.
 func (p *play) compare(call string, r headroom.Request, got string, err error, want string, code headroom.Code) {
 	asked := fmt.Sprintf("step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, by a store's clock of %s and a host's of %s", p.step, call, r.Operation, r.Cost, r.Meter,
 		strings.TrimPrefix(r.Subject, p.prefix), r.Plan, r.Over, r.SkipClosed, short(r.Now), short(r.Began), short(p.w.now()), short(p.host))

@@ -8,7 +8,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// tick lets time pass, and says what the clocks show: the store's, and with hosts of their own the engine's.
+// tick lets time pass, and sets what the store's clock and the host's clock show. With a store that
+// has only the host's clock, they are one.
 func (p *play) tick() {
 	p.step++
 	if odds(p, "week turns", 16) {
@@ -34,7 +35,9 @@ func (p *play) tick() {
 	}
 }
 
-// steady reports whether a clock that shows t finds the same holds expired as a right one. Where one that lies finds more of them so, they may be cleared away or not, and whether they count when it is right again is chance.
+// steady reports whether the same holds are expired at t as at the right time. If a wrong clock
+// finds more of them expired, a write may clear them away or leave them, and then it would be
+// chance whether they count later.
 func (p *play) steady(t time.Time) bool {
 	for _, b := range p.oracle.books {
 		for _, w := range b.works {
@@ -46,7 +49,7 @@ func (p *play) steady(t time.Time) bool {
 	return true
 }
 
-// accept has a store with the host's clock take the present for right.
+// accept tells a store with the host's clock that its clock is right now.
 func (p *play) accept() {
 	p.w.set(p.now)
 	p.host, p.written, p.seen = p.now, p.now, p.now
@@ -60,7 +63,8 @@ func (p *play) accept() {
 	}
 }
 
-// distrusted reports whether err is the error that a store with the host's clock must give, and fails the test if it ought to have given it and did not, or did not ought to.
+// distrusted reports whether err is the clock error of a store with the host's clock. It fails the
+// test if that error is missing, or given without need.
 func (p *play) distrusted(now time.Time, err error) bool {
 	if !p.w.h.HostClock || !now.IsZero() {
 		return false
@@ -82,7 +86,7 @@ func (p *play) distrusted(now time.Time, err error) bool {
 	return failed
 }
 
-// given is a caller's time, or none.
+// given draws a time that the caller gives, or none.
 func (p *play) given() time.Time {
 	if !odds(p, "caller gives the time", 6) {
 		return time.Time{}
@@ -93,7 +97,8 @@ func (p *play) given() time.Time {
 	return time.Time{}
 }
 
-// at is the time by which a call is decided, guess that of the engine's first guess.
+// at is the time by which a call is decided, and guess the time by which the engine makes its first
+// guess.
 func (p *play) at(given time.Time) time.Time {
 	if given.IsZero() {
 		return p.w.now()
@@ -108,7 +113,7 @@ func (p *play) guess(given time.Time) time.Time {
 	return given
 }
 
-// wrote notes by which reading of the host's clock something was written.
+// wrote notes the reading of the host's clock by which something was written.
 func (p *play) wrote(given time.Time, a answer) {
 	if given.IsZero() && a.Allowed && !a.Replay && p.host.After(p.written) {
 		p.written = p.host

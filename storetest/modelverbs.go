@@ -11,7 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// text shows every field of a decision. The ids of its notices are put down as what they are about, of which each must have one id and no other.
+// text shows every field of a decision. In place of a notice's id it shows what the notice is
+// about.
 func (p *play) text(d headroom.Decision) string {
 	d.Crossed = slices.Clone(d.Crossed)
 	for i, n := range d.Crossed {
@@ -22,7 +23,8 @@ func (p *play) text(d headroom.Decision) string {
 	return full(d)
 }
 
-// learn takes note of the ids of notices that were not seen before.
+// learn notes what each notice's id is about. One id must be about one thing, and one thing must
+// have one id.
 func (p *play) learn(key headroom.Key, d headroom.Decision) {
 	for _, n := range d.Crossed {
 		about := noticeName(key, n.Limit, n.Percent, n.Window.Start)
@@ -35,9 +37,11 @@ func (p *play) learn(key headroom.Key, d headroom.Decision) {
 	}
 }
 
-// prepare makes what is asked of a subject foreseeable. Where an expired hold may have been cleared away or not, that must make no difference but to what a call happens to do beside its own work:
-// so the windows have begun and the ids have aged before it, the host does not guess, and an id of which it is chance whether it is still remembered is not used. Nor is a hold of a window that a wrong clock opened.
-// It reports false if the clock is not trusted.
+// prepare makes the outcome of a request foreseeable. An expired hold may have been cleared away or
+// not, and that must make no difference. So windows are opened and ids aged beforehand, the host
+// does not guess, and ids are avoided for which it is chance whether they are still remembered. A
+// hold in a window that a wrong clock opened is avoided too. It reports false if the store does not
+// trust its clock.
 func (p *play) prepare(subject string, r *headroom.Request) bool {
 	if !p.foresee(subject, r) {
 		return false
@@ -46,7 +50,8 @@ func (p *play) prepare(subject string, r *headroom.Request) bool {
 	return true
 }
 
-// gone has the oracle forget an id that a sweep has removed from the store, if that is permitted by now. Of any other the oracle knows whether it is remembered.
+// gone lets the oracle forget an id that a sweep has removed from the store, if the store may do so
+// by now.
 func (p *play) gone(key headroom.Key, id string, now time.Time) {
 	b := p.oracle.book(key)
 	b.recall(now, p.oracle.horizon)
@@ -64,7 +69,8 @@ func (p *play) gone(key headroom.Key, id string, now time.Time) {
 	}
 }
 
-// mayBeGone reports whether a sweep may have removed an id: two horizons are over since its generation began.
+// mayBeGone reports whether a sweep may have removed an id. That is so once two horizons have
+// passed since its generation began.
 func (p *play) mayBeGone(w *work) bool {
 	return p.w.h.Sweeps && !w.label.IsZero() && !p.latest.Before(w.label.Add(2*p.oracle.horizon))
 }
@@ -100,7 +106,7 @@ func (p *play) avoid(b *book, now time.Time, r *headroom.Request) {
 	}
 }
 
-// some draws the id of one of the works that are remembered and for which f holds, if there is one and mostly.
+// some mostly draws the id of a remembered work for which f holds, if there is one.
 func (p *play) some(key headroom.Key, r *headroom.Request, f func(*work) bool) *work {
 	b := p.oracle.book(key)
 	var ids []string
@@ -199,7 +205,7 @@ func (p *play) grant() {
 	if !p.prepare(r.Subject, &r) || r.Operation != id {
 		return
 	}
-	// No id is given to a second grant after the first.
+	// An id is not used for a second grant once the first is over.
 	if g := p.oracle.book(key).gifts[id]; g != nil && g.expires.After(p.at(r.Now)) {
 		expires, units = one(p, "the same", g.expires, g.expires, expires), one(p, "as many", g.units, g.units, units)
 	} else if g != nil || p.gifts[fmt.Sprint(key, id)] {
@@ -225,7 +231,7 @@ func (p *play) within() {
 	}
 	of := headroom.Key{Subject: r.Subject, Meter: r.Meter}
 	engine, dies := p.engine, odds(p, "dies before it settles", 4)
-	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // a repeat leaves no debt
+	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // only the first call leaves a debt
 		engine = p.dying(organisation)
 	}
 	j, err := engine.DeductWithin(context.Background(), organisation, r)
@@ -254,7 +260,8 @@ func (p *play) within() {
 	p.wrote(r.Now, user)
 }
 
-// pairAsks draws a request of a user within an organisation. It reports false if there is nothing to ask.
+// pairAsks draws a request of a user within an organisation. It reports false if there is nothing
+// to ask.
 func (p *play) pairAsks() (organisation string, r headroom.Request, ok bool) {
 	r = p.request()
 	organisation = p.prefix + one(p, "organisation", "org", "org", "b")
@@ -277,7 +284,7 @@ func (p *play) pairAsks() (organisation string, r headroom.Request, ok bool) {
 	}
 	its := headroom.Request{Meter: r.Meter, Operation: headroom.OperationWithin(r.Subject, r.Operation)}
 	org := p.oracle.book(headroom.Key{Subject: organisation, Meter: r.Meter})
-	// A write of one part may sweep, before the other is looked at.
+	// The write of one part may sweep before the other part is read.
 	for _, w := range []*work{p.oracle.book(of).ids[r.Operation], org.ids[r.Operation], org.ids[its.Operation]} {
 		if w != nil && p.mayBeGone(w) {
 			r.Operation = fmt.Sprint("instead ", p.step)
@@ -287,7 +294,7 @@ func (p *play) pairAsks() (organisation string, r headroom.Request, ok bool) {
 	if p.avoid(org, p.at(r.Now), &its); its.Operation != id {
 		r.Operation = fmt.Sprint("instead ", p.step)
 	}
-	if r.Operation != asked { // by an id that nobody has asked for
+	if r.Operation != asked { // an id that was not used before
 		r.Operation += " of both"
 	}
 	return organisation, r, true
@@ -295,7 +302,7 @@ func (p *play) pairAsks() (organisation string, r headroom.Request, ok bool) {
 
 var errDied = errors.New("the caller died")
 
-// dying is an engine whose caller dies before it settles at an organisation.
+// dying returns an engine whose process dies before it settles at an organisation.
 func (p *play) dying(organisation string) *headroom.Engine {
 	s := &tap{Store: p.store}
 	dead := false
@@ -319,7 +326,8 @@ func (p *play) dying(organisation string) *headroom.Engine {
 	return e
 }
 
-// finish has a debt of a key finished: by a sweep, or by a look. One of a caller's own time is finished by a look at that time, which reads no clock.
+// finish lets a sweep or a look pay a key's debt. If the caller gave the time, it is a look at that
+// time, which reads no clock.
 func (p *play) finish(of headroom.Key, given time.Time) {
 	if !given.IsZero() || odds(p, "a look finishes", 2) {
 		if u, err := p.engine.Usage(context.Background(), headroom.UsageRequest{Subject: of.Subject, Meter: of.Meter, Now: given}); err != nil || len(u.Debts) != 0 {
@@ -327,7 +335,7 @@ func (p *play) finish(of headroom.Key, given time.Time) {
 		}
 		return
 	}
-	// In one store with others, a sweep may come upon what they owe.
+	// A sweep may find debts of other plays in the same store.
 	if n, err := p.engine.FinishDebts(context.Background()); err != nil || n.Settled < 1 {
 		p.Fatalf("step %d: a sweep finds %+v, %v: want a debt of %v", p.step, n, err, of)
 	}

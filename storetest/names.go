@@ -9,7 +9,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// hostile are names that differ in what a careless store overlooks: delimiters, escapes, case, width, composition, order of writing, and what looks like a store's own.
+// hostile are names that a careless store mixes up. They differ in delimiters, escapes, case,
+// width, composed characters or the direction of writing, or look like something that a store
+// writes itself.
 var hostile = []string{
 	"a", "A", "a#b", "a:b", "a/b", "a~b", "a%b", "a%2Fb", "a%252Fb", "a_b", "a-b", "a.b", "a|b", "a,b", "a@b", "a!b", `a\b`, `a"b`, "a'b", "a b", "a  b", " a", "a ", "a\tb", "a\nb", "a\r\nb",
 	"a\x00", "a\x00b", "\x00", "\x00a", "\x01", "\x7f", "a\u200bb", "\ufeffa", "\u00e9", "e\u0301", "\u212b", "\u00c5", "A\u030a", "\ufb01", "fi", "\U0001f469\u200d\U0001f680", "\U0001f469\U0001f680", "\u0645\u0631\u062d\u0628\u0627", "\u202ea\u202cb",
@@ -53,7 +55,8 @@ func badInput(t *testing.T, h Harness) {
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
-	// Whether a plan that nothing knows counts, what is stored says: it is an error, and nothing is written.
+	// Only what is stored says whether the caller's plan counts. If it does and is unknown, that is
+	// an error, and nothing is written.
 	a.unchanged(func() { a.fail("id", 1, headroom.ErrInvalid, says("nonesuch")) }, "id")
 	a.admit("id", 1, 1)
 }
@@ -105,7 +108,7 @@ func metersApart(t *testing.T, h Harness) {
 }
 
 func idsApart(t *testing.T, h Harness) {
-	// A few at a time, so that they stay close to the count.
+	// Each subject gets a few of the ids, so that a store keeps them with the count.
 	a := newWorld(t, h).account(1 << 20)
 	for from := 0; from < len(hostile); from += 6 {
 		some := hostile[from:min(from+6, len(hostile))]
@@ -162,8 +165,9 @@ func longestNames(t *testing.T, h Harness) {
 	}
 }
 
-// longestIDs charges four operations, first and one, two and three units more, and repeats each. Their ids are as long
-// as can be or a byte shorter, and differ in the last byte only.
+// longestIDs charges four operations and repeats each. The first costs first units, and each
+// further one a unit more. Their ids have the greatest length or a byte less, and differ only in
+// the last byte.
 func (a account) longestIDs(limit string, first int64) {
 	a.w.Helper()
 	for k := range int64(4) {

@@ -9,7 +9,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// notified returns a subject on a limit of so many units a week with thresholds.
+// notified returns a subject with a limit of so many units a week, which has these thresholds.
 func (w *world) notified(units int64, thresholds ...int) account {
 	w.Helper()
 	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: units, Thresholds: thresholds}}}}, nil)
@@ -19,7 +19,8 @@ func (w *world) notified(units int64, thresholds ...int) account {
 	return w.accountOn(c, units)
 }
 
-// crosses expects that a call crosses the given thresholds in the week of in, and that a repeat says the same; it returns the notices' ids.
+// crosses asks twice. Both answers must say that the call crossed the given thresholds, in the week
+// that holds in. It returns the ids of the notices.
 func (a account) crosses(v verb, id string, cost int64, in time.Time, percents ...int) []string {
 	a.w.Helper()
 	var first []string
@@ -39,7 +40,8 @@ func (a account) crosses(v verb, id string, cost int64, in time.Time, percents .
 	return first
 }
 
-// crossed expects that a decision crosses the given thresholds of "week", and returns the notices' ids.
+// crossed checks that a decision crossed the given thresholds of the limit "week". It returns the
+// ids of the notices.
 func (a account) crossed(d headroom.Decision, in time.Time, percents ...int) (ids []string) {
 	a.w.Helper()
 	var got []int
@@ -77,7 +79,7 @@ func crossedOnce(t *testing.T, h Harness) {
 	if n := len(slices.Compact(all)); n != 12 {
 		t.Errorf("%d notices are of %d ids", 12, n)
 	}
-	// What is refused or only looked at crosses nothing.
+	// A refusal and a preflight cross nothing.
 	b := w.notified(200, 80)
 	d, err := b.engine.Deduct(t.Context(), b.request("x", 201))
 	if err != nil || len(d.Crossed) != 0 {
@@ -89,7 +91,7 @@ func crossedOnce(t *testing.T, h Harness) {
 	}
 }
 
-// crosses2 is crosses for what was decided before.
+// crosses2 is like crosses, for a call that was made before.
 func (a account) crosses2(v verb, id string, cost int64, in time.Time, percents ...int) []string {
 	a.w.Helper()
 	d, err := a.ask(v, a.request(id, cost))
@@ -133,11 +135,11 @@ func crossedByHolds(t *testing.T, h Harness) {
 	a.crosses(hold, "a", 90, base)
 	fifty := a.crosses(hold, "b", 20, base, 50)
 	a.crosses(settle, "a", 90, base)
-	// A settlement says what the operation crossed in all.
+	// A settlement names all thresholds that the operation has crossed, the hold's too.
 	if got := a.crosses(settle, "b", 80, base, 50, 80); !slices.Equal(got[:1], fifty) {
 		t.Errorf("notices %q, want %q first", got, fifty)
 	}
-	// A hold of one week, settled in the next: each notice is of its own week.
+	// A hold is made in one week and settled in the next. Each notice names its own week.
 	w.set(monday.Add(-time.Hour))
 	b := w.notified(200, 50, 80, 100).lasts(2 * day)
 	sunday := b.crosses(hold, "job", 170, base, 50, 80)
@@ -155,7 +157,7 @@ func crossedByHolds(t *testing.T, h Harness) {
 			t.Errorf("notices %v, and at the repeat %v", first, d.Crossed)
 		}
 	}
-	// Those of a hold that ended are not forgotten.
+	// The notices of a hold that was released are remembered.
 	c := w.notified(200, 50, 80, 100)
 	fifty = c.crosses(hold, "released", 100, monday, 50)
 	c.does(release, "released", 100, released, 0, 0)
@@ -177,7 +179,7 @@ func crossedByNoExpiredHold(t *testing.T, h Harness) {
 	b.crosses(deduct, "before", 100, w.now(), 50)
 	b.does(hold, "dead", 50, admitted, 100, 50)
 	w.set(base.Add(2 * time.Hour))
-	b.crosses(deduct, "a", 5, base) // neither with the hold nor without
+	b.crosses(deduct, "a", 5, base) // neither with the hold nor without it
 	b.crosses(deduct, "b", 54, base)
 	b.crosses(deduct, "c", 1, base, 80)
 }
@@ -220,7 +222,8 @@ func crossedOddLimits(t *testing.T, h Harness) {
 	a.crosses(deduct, "c", 1, monday, 50)
 }
 
-// crossedLess settles a hold that crossed a threshold at less, by each way that a hold can end.
+// crossedLess settles a hold at fewer units than it held, after it had crossed a threshold. It does
+// so after each way in which a hold can end.
 func crossedLess(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	live := w.notified(200, 80)

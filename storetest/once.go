@@ -11,8 +11,9 @@ import (
 
 func id(i int64) string { return fmt.Sprintf("operation-%d", i) }
 
-// epoch is the start of the generation of ids that is young at t. Its seconds tell the horizon: a horizon of 15 days has
-// none, one of an hour a second, and each second more tells a quarter more, of which whole minutes count.
+// epoch is the label of the generation of ids that is the younger one at t. Its seconds tell the
+// horizon. No seconds stand for 15 days and one second for an hour. Each further second stands for
+// a quarter more, cut to whole minutes.
 func epoch(t time.Time, horizon time.Duration) time.Time {
 	seconds, told := int64(horizon/time.Second), int64(0)
 	if horizon != 15*day {
@@ -95,7 +96,8 @@ func rememberedForTheHorizon(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
 	turn := epoch(base, horizon).Add(horizon)
-	// The worst case: an id that is used just before its generation ends, while others write all the time.
+	// The worst case is an id that is used just before its generation ends, while others go on
+	// writing.
 	w.set(turn.Add(-time.Second))
 	a.admit("old", 10, 10, began(w.now()))
 	for i := range int64(15) {
@@ -117,7 +119,7 @@ func forgottenAfterTwoHorizons(t *testing.T, h Harness) {
 	turn := epoch(base, horizon).Add(horizon)
 	w.set(turn.Add(-time.Second))
 	a.admit("old", 10, 10)
-	// Nobody has written since: nothing is forgotten, however late it is.
+	// While nobody writes, nothing is forgotten, however late it is.
 	w.set(turn.Add(horizon))
 	a.in(turn.Add(-time.Second)).replay("old", 10, 0)
 	a.admit("first", 1, 1)
@@ -182,7 +184,7 @@ func filedByTheStore(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
 	turn := epoch(base, horizon).Add(horizon)
-	for turn.Weekday() != time.Thursday { // the week runs on
+	for turn.Weekday() != time.Thursday { // so that the week goes on
 		turn = turn.Add(horizon)
 	}
 	w.set(turn.Add(-time.Hour))
@@ -211,15 +213,15 @@ func tooOld(t *testing.T, h Harness) {
 	if after := a.stored("x"); after != before {
 		t.Errorf("an error changed\n%sto\n%s", before, after)
 	}
-	// What is remembered is answered, however old it is.
+	// An operation that is remembered gets its answer, however old it is.
 	w.set(base.Add(time.Second))
 	a.replay("known", 10, 10, began(base.Add(-horizon)))
 	a.replay("known", 10, 10, began(base.Add(-year)))
 	a.fail("known", 11, headroom.ErrConflict, began(base.Add(-year)))
-	// A time of the future is no reason to refuse.
+	// Work that says it begins in the future is not refused.
 	a.admit("future", 10, 20, began(base.Add(day)))
 	if !h.HostClock {
-		// It is the store's time that says what is too old, not that of a host.
+		// The store's time says what is too old. The host's clock does not count.
 		ahead, behind := a.by(base.Add(2*horizon)), a.by(base.Add(-2*horizon))
 		ahead.admit("young", 10, 30, began(base.Add(-day)))
 		behind.fail("ancient", 10, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
@@ -241,7 +243,7 @@ func idsOfOneSubject(t *testing.T, h Harness) {
 	a.of(a.subject+"2").replay("id", 30, 30)
 }
 
-// many is how many ids of one week a test spends: more than a store can keep close to the count.
+// many is a number of ids that no store can keep in one place with the count.
 const many = 200
 
 func hundredsOfIDs(t *testing.T, h Harness) {
@@ -266,7 +268,7 @@ func hundredsOfIDs(t *testing.T, h Harness) {
 	a.uses(1, total(base, weeklySum(many)))
 }
 
-// weeklySum is what the first n of hundreds of ids cost together.
+// weeklySum is what the first n of these ids cost together.
 func weeklySum(n int64) (sum int64) {
 	for i := range n {
 		sum += i % 7

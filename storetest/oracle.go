@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -10,50 +9,37 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// oracle is the rules once more, written as plainly as can be and without the help of what they check: maps and loops, one writer, nothing kept but in memory.
-// It keeps no counts. It keeps what every operation has where, and adds that up when it is asked.
+// oracle is the rules written a second time, as plainly as possible and without the code that they
+// check. It has one writer, and keeps everything in memory. It keeps no counts. It keeps what each
+// operation has in each window, and adds that up when it is asked.
 type oracle struct {
 	plans    map[string]map[string][]ration // by plan and meter
-	counters map[string][]ration            // by meter: those that any plan limits, sorted by name. Only name and daily count
+	counters map[string][]ration            // by meter: every limit of any plan, sorted by name
 	horizon  time.Duration
-	third    bool              // a generation more is kept
+	third    bool              // one more generation of ids is kept
 	stored   map[string]string // plans, by subject
 	books    map[headroom.Key]*book
 }
 
-// ration is a limit of a plan.
-type ration struct {
-	name       string
-	daily      bool // by day, else by week
-	units      int64
-	mode       headroom.Mode
-	carry      int64
-	thresholds []int
-}
-
 // book is what is known of one subject and meter.
 type book struct {
-	windows    map[string]*standingWindow // by limit: where it stands; none if nothing was charged yet
+	windows    map[string]*standingWindow // the stored window of each limit that was charged
 	works      []*work                    // all that was ever charged or held
-	ids        map[string]*work           // those of which the id is remembered
+	ids        map[string]*work           // those whose ids are remembered
 	gifts      map[string]*gift           // grants
 	young, old time.Time                  // labels of the two generations of ids
 
-	// What a store with the host's clock does not give up yet: the generation before those, remembered at times at which it is not over.
+	// A store with the host's clock keeps one more generation, and remembers it at every time at
+	// which it is not over.
 	older time.Time
 	aside map[string]*work
-}
-
-type standingWindow struct {
-	start   time.Time
-	carried int64
 }
 
 // work is what an id stands for.
 type work struct {
 	kind     headroom.Kind
-	cost     int64 // of a hold and of one that ended the estimate
-	estimate int64 // of what was settled
+	cost     int64 // for a hold, also one that has ended, the estimate
+	estimate int64 // of a settled work
 	back     int64 // refunded
 	recorded bool
 	expires  time.Time // of a hold
@@ -62,11 +48,13 @@ type work struct {
 	pieces   []piece   // sorted by start
 	drawn    []draw
 	crossed  []crossing
-	label    time.Time // of its generation; none while it is held. A hold that is over has the earliest that it can have: it ages once somebody clears it away
-	moved    bool      // a piece was taken back from a window that a wrong clock had opened
+	// label is that of its generation. A live hold has none. A hold that has expired has the earliest
+	// that it can have, because it ages once somebody clears it away.
+	label time.Time
+	moved bool // a piece was taken back from a window that a wrong clock had opened
 }
 
-// piece is what an operation has of a limit in one window.
+// piece is what an operation counts in one window of a limit.
 type piece struct {
 	limit string
 	shown time.Time // start of the window by which it was charged
@@ -92,50 +80,6 @@ type crossing struct {
 	start   time.Time
 }
 
-// mondayOf is the start of the week that holds t. Day 0 of Unix time was a Thursday.
-func mondayOf(t time.Time) time.Time {
-	days := dayOf(t).Unix() / 86400
-	since := (days + 3) % 7
-	if since < 0 {
-		since += 7
-	}
-	return time.Unix((days-since)*86400, 0).UTC()
-}
-
-// dayOf is the start of the day that holds t.
-func dayOf(t time.Time) time.Time {
-	days := t.Unix() / 86400
-	if t.Unix()%86400 < 0 {
-		days--
-	}
-	return time.Unix(days*86400, 0).UTC()
-}
-
-// start is that of the window that holds t.
-func (l ration) start(t time.Time) time.Time {
-	if l.daily {
-		return dayOf(t)
-	}
-	return mondayOf(t)
-}
-
-func (l ration) end(start time.Time) time.Time {
-	if l.daily {
-		return start.Add(day)
-	}
-	return start.Add(week)
-}
-
-// window is the one that begins at start. A week belongs to the year of its Thursday.
-func (l ration) window(start time.Time) headroom.Window {
-	w := headroom.Window{Key: start.Format(time.DateOnly), Start: start, End: l.end(start)}
-	if !l.daily {
-		thursday := start.Add(3 * day)
-		w.Key = fmt.Sprintf("%04d-W%02d", thursday.Year(), (thursday.YearDay()-1)/7+1)
-	}
-	return w
-}
-
 func (o *oracle) book(k headroom.Key) *book {
 	if o.books[k] == nil {
 		o.books[k] = &book{windows: map[string]*standingWindow{}, ids: map[string]*work{}, aside: map[string]*work{}, gifts: map[string]*gift{}}
@@ -154,20 +98,6 @@ func (o *oracle) plan(subject, callers string) string {
 	return "free"
 }
 
-// rations are the limits of a plan, of every counter of the meter.
-func (o *oracle) rations(plan, meter string) []ration {
-	all := slices.Clone(o.counters[meter])
-	for i := range all {
-		all[i] = ration{name: all[i].name, daily: all[i].daily, units: math.MaxInt64}
-		for _, l := range o.plans[plan][meter] {
-			if l.name == all[i].name {
-				all[i] = l
-			}
-		}
-	}
-	return all
-}
-
 // stand is how a limit stands.
 type stand struct {
 	ration
@@ -177,7 +107,8 @@ type stand struct {
 	used, held     int64
 }
 
-// stands are how the limits stand at a time. It reports false if what is to be brought back adds up beyond int64.
+// stands returns how the limits stand at a time. It reports false if a window that is brought back
+// adds up beyond int64.
 func (o *oracle) stands(b *book, plan, meter string, now time.Time, skipClosed bool) ([]stand, bool) {
 	var all []stand
 	sound := true
@@ -199,7 +130,7 @@ func (o *oracle) stands(b *book, plan, meter string, now time.Time, skipClosed b
 	return all, sound
 }
 
-// as they are stored, whatever the time is.
+// storedStands returns how the limits stand in the stored windows, whatever the time is.
 func (o *oracle) storedStands(b *book, plan, meter string, now time.Time) []stand {
 	var all []stand
 	for _, l := range o.rations(plan, meter) {
@@ -240,7 +171,7 @@ func (s stand) allowance() int64 {
 	return s.units + s.carried
 }
 
-// most is what a window could allow at best.
+// most is the most that any window could allow.
 func (s stand) most() int64 {
 	s.carried = max(s.carried, s.cap())
 	return s.allowance()
@@ -248,15 +179,8 @@ func (s stand) most() int64 {
 
 func (s stand) remaining() int64 { return s.allowance() - s.used - s.held }
 
-// cap is the most that can be carried over.
-func (l ration) cap() int64 {
-	if l.units > math.MaxInt64/52 {
-		return l.carry
-	}
-	return min(l.carry, 52*l.units)
-}
-
-// carry is what is carried into the window that starts at to: what the one before it left at its end, and so on from the one in which the limit stands.
+// carry is what is carried over into the window that starts at to. It goes from window to window,
+// beginning with the stored one, and takes what each left at its end.
 func (b *book) carry(l ration, from standingWindow, to time.Time) int64 {
 	end := l.end(from.start)
 	left := stand{ration: l, carried: from.carried}.allowance()
@@ -288,7 +212,7 @@ func (b *book) left(g *gift, now time.Time) int64 {
 	return left
 }
 
-// live are the grants that can be drawn on, in the order in which they are.
+// live returns the grants that can be drawn on, in that order.
 func (b *book) live(now time.Time) []*gift {
 	var live []*gift
 	for _, id := range slices.Sorted(maps.Keys(b.gifts)) {
@@ -307,7 +231,8 @@ func (b *book) granted(now time.Time) (sum int64) {
 	return sum
 }
 
-// decision shows how the limits stand. asked is what is new of the cost; charged says that it is in the counts already.
+// decision shows how the limits stand. asked is the part of the cost that is new, and charged says
+// that the counts have it already.
 func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why headroom.Reason, cost, asked int64, charged bool) headroom.Decision {
 	refused := why == headroom.ReasonOverLimit || why == headroom.ReasonNeverFits
 	d := headroom.Decision{Allowed: !refused && why != headroom.ReasonClosed, Reason: why, Plan: plan, Cost: cost, Limit: math.MaxInt64, Remaining: math.MaxInt64, Granted: b.granted(now)}
@@ -341,7 +266,7 @@ func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why 
 	return d
 }
 
-// shows sets the window of a decision to that of the operation.
+// shows sets the window of a decision to the one in which the operation was charged.
 func (w *work) shows(d headroom.Decision, all []stand, first bool) headroom.Decision {
 	found := false
 	for _, p := range w.pieces {

@@ -7,7 +7,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// hold reserves for so long.
+// hold reserves units for so long.
 func (c *call) hold(lasts time.Duration) answer {
 	c.r.Over = headroom.OverRefuse
 	switch w := c.known(); {
@@ -21,7 +21,7 @@ func (c *call) hold(lasts time.Duration) answer {
 	return failed(headroom.CodeConflict)
 }
 
-// until is the answer that a hold was taken, if it was.
+// until adds to an answer until when its hold is live, if one was taken.
 func (c *call) until(lasts time.Duration, a answer) answer {
 	if a.code == "" && a.Allowed {
 		a.Expires = c.now.Add(lasts)
@@ -29,7 +29,7 @@ func (c *call) until(lasts time.Duration, a answer) answer {
 	return a
 }
 
-// settle charges the true cost of what is or was held.
+// settle charges the true cost of work that is or was held.
 func (c *call) settle() answer {
 	w := c.known()
 	switch {
@@ -38,7 +38,7 @@ func (c *call) settle() answer {
 	case w.kind == headroom.KindSettled && w.cost == c.r.Cost:
 		return c.replay(w, w.reason(), false)
 	case w.kind == headroom.KindReleased, w.kind == headroom.KindHold && !w.expires.After(c.now):
-		// A plain deduction, and what was held counts no more.
+		// This is a plain deduction, and what was held no longer counts.
 		return c.ended(w, c.r.Cost, func(w *work) {
 			w.drawn = nil
 			for i := range w.pieces {
@@ -61,13 +61,14 @@ func (c *call) settle() answer {
 	return a
 }
 
-// ended charges so many units for a work that was held, which is changed first. If they are not charged it stays as it was.
+// ended charges units for a work that was held, after change has been applied to it. If they are
+// not charged, the work stays as it was.
 func (c *call) ended(w *work, units int64, change func(*work)) answer {
 	before := *w
 	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
 	w.kind, w.estimate, w.cost = headroom.KindSettled, w.cost, c.r.Cost
 	change(w)
-	// A hold that goes on counts as held until it is charged.
+	// A live hold counts as held until it is charged.
 	if before.kind == headroom.KindHold && before.expires.After(c.now) {
 		w.kind = headroom.KindHold
 	}
@@ -79,7 +80,7 @@ func (c *call) ended(w *work, units int64, change func(*work)) answer {
 	w.kind = headroom.KindSettled
 	c.remember(c.r.Operation, w)
 	if before.kind == headroom.KindHold {
-		// What was shown as held is charged now.
+		// The units that the decision showed as held are charged now.
 		all := c.storedStands(c.book, c.plan, c.key.Meter, c.now)
 		a.Decision = w.shows(c.decision(c.book, all, c.plan, c.now, a.Reason, c.r.Cost, units, true), all, false)
 		a.Crossed = c.notices(w, all, a.Reason)
@@ -87,7 +88,7 @@ func (c *call) ended(w *work, units int64, change func(*work)) answer {
 	return a
 }
 
-// giveBack takes units off a work, and answers with the given reason and cost.
+// giveBack takes units off a work. The answer has the given reason and cost.
 func (c *call) giveBack(units int64, w *work, why headroom.Reason, cost int64, then func()) answer {
 	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, c.r.SkipClosed)
 	if !sound {
@@ -119,7 +120,7 @@ func (c *call) giveBack(units int64, w *work, why headroom.Reason, cost int64, t
 	return answer{Decision: w.shows(c.decision(c.book, all, c.plan, c.now, why, cost, cost, true), all, w.kind == headroom.KindHold)}
 }
 
-// lapsed reports whether w is a hold that ended by itself.
+// lapsed reports whether w is a hold that has expired.
 func (w *work) lapsed(now time.Time) bool {
 	return w.kind == headroom.KindHold && !w.expires.After(now)
 }
@@ -158,7 +159,7 @@ func (c *call) extend(lasts time.Duration) answer {
 	return c.until(lasts, c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() { w.expires = c.now.Add(lasts) }))
 }
 
-// refund gives back units of the operation under the id.
+// refund gives back units of the operation, under an id of its own.
 func (c *call) refund(id string, units int64) answer {
 	if w := c.book.ids[id]; w != nil {
 		if w.kind != headroom.KindRefund || w.of != c.r.Operation || units != 0 && units != w.cost {
@@ -183,7 +184,7 @@ func (c *call) refund(id string, units int64) answer {
 		c.remember(c.r.Operation, w)
 	})
 	if a.code == "" {
-		// It shows how the limits stand, not where the operation was charged.
+		// A refund shows the present windows, not those in which the operation was charged.
 		all, _ := c.stands(c.book, c.plan, c.key.Meter, c.now, false)
 		a.Decision = c.decision(c.book, all, c.plan, c.now, headroom.ReasonRefunded, units, units, true)
 	}
@@ -228,7 +229,8 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	if w := u.known(); !org.Allowed && (w == nil || w.kind != headroom.KindDeduct) {
 		return org, answer{}, false
 	}
-	// A charge that names no organisation was made by the release before, if the organisation has its id as that left it.
+	// A charge that names no organisation was made by the release before, if the organisation has
+	// its id as that left it.
 	at.Operation = r.Operation
 	before, w := o.call(at, now), u.known()
 	unsaid := w != nil && w.within == ""
@@ -283,7 +285,8 @@ func (c *call) giveUp() {
 	})
 }
 
-// withoutUser is what becomes of the organisation's part where the user was refused, or the user's part failed.
+// withoutUser is what becomes of the organisation's part where the user was refused, or the user's
+// part failed.
 func (c *call) withoutUser(org, user answer) (answer, answer, bool) {
 	if w := c.known(); w != nil && w.kind == headroom.KindSettled && user.code == "" {
 		return failed(headroom.CodeConflict), answer{}, false
@@ -300,7 +303,7 @@ func (c *call) withoutUser(org, user answer) (answer, answer, bool) {
 	return org, user, false
 }
 
-// holdAgain holds for an id whose hold has ended.
+// holdAgain holds again for an id whose hold has ended.
 func (c *call) holdAgain(w *work, lasts time.Duration) answer {
 	c.r.Over = headroom.OverRefuse
 	before := *w

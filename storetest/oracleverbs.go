@@ -38,8 +38,9 @@ func failed(c headroom.Code) answer { return answer{code: c} }
 // known is what the operation's id stands for.
 func (c *call) known() *work { return c.book.ids[c.r.Operation] }
 
-// deduct is a deduction by a host whose clock shows guess, on a store whose time is now.
-// One that the stored state bears out as the host guessed it is charged by the guess, in the windows that are stored. What is different is found out, and decided by the store's time.
+// deduct is a deduction by a host whose clock shows guess, on a store whose time is now. If the
+// stored state is what the host guesses, the guess is written. If not, the store says so, and the
+// store's time decides.
 func (c *call) deduct(guess time.Time) answer {
 	if w := c.known(); w != nil && w.within != "" {
 		return failed(headroom.CodeConflict)
@@ -47,7 +48,8 @@ func (c *call) deduct(guess time.Time) answer {
 	return c.ask(guess, "")
 }
 
-// ask is a deduction within an organisation, or, if that is empty, one of which nobody asks who pays beside the subject.
+// ask is a deduction within an organisation. If within is empty, it does not matter who pays beside
+// the subject.
 func (c *call) ask(guess time.Time, within string) answer {
 	w := c.known()
 	if c.r.Operation == "" && !c.dry {
@@ -70,10 +72,12 @@ func (c *call) ask(guess time.Time, within string) answer {
 	return c.replay(w, w.reason(), false)
 }
 
-// guessed reports whether the host's guess holds: every limit stands in the window of its clock with nothing carried over, the plan is the assumed one, the cost fits, and it crosses the thresholds that it would cross if nothing were used.
+// guessed reports whether the host's guess is right. Every limit must stand in the window of the
+// host's clock with nothing carried over, the plan must be the assumed one, the cost must fit, and
+// it must cross the same thresholds as if nothing had been used.
 func (c *call) guessed(guess time.Time) bool {
 	if !c.book.young.Equal(epoch(guess, c.horizon)) || !c.r.Began.IsZero() && guess.Sub(c.r.Began) > c.horizon/2 {
-		return false // of what is old the host asks before it writes
+		return false // the host reads first if the operation is old
 	}
 	if plan := cmp.Or(c.r.Plan, "free"); c.plan != plan {
 		return false
@@ -97,7 +101,7 @@ func (c *call) guessed(guess time.Time) bool {
 	return true
 }
 
-// least is the smallest count, but for 0, that is at least percent of an allowance.
+// least is the smallest count above 0 that is at least so many percent of an allowance.
 func least(allowance int64, percent int) int64 {
 	if allowance == math.MaxInt64 {
 		return math.MaxInt64
@@ -109,7 +113,7 @@ func least(allowance int64, percent int) int64 {
 	return max(1, n)
 }
 
-// reached reports whether so many units more reach a threshold, or whether it was reached before.
+// reached reports whether units more reach a threshold now, and whether it was reached before.
 func reached(s stand, percent int, units int64) (now, before bool) {
 	t, count := least(s.allowance(), percent), s.used+s.held
 	return count < t && count+units >= t && s.allowance() != math.MaxInt64, count >= t
@@ -160,7 +164,7 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	return answer{Decision: d}
 }
 
-// late reports whether a window that the request would be charged to is over: a later one is stored.
+// late reports whether a window of the request is over, because a later one is stored.
 func (c *call) late(all []stand, at time.Time) bool {
 	return slices.ContainsFunc(all, func(s stand) bool {
 		stored := c.book.windows[s.name]
@@ -168,8 +172,8 @@ func (c *call) late(all []stand, at time.Time) bool {
 	})
 }
 
-// split says where units come from: first the plan's own, as many as every limit that refuses leaves; then the grants.
-// lacking is what neither has.
+// split says where units come from: first the plan's own, as many as every limit that refuses
+// leaves; then the grants. lacking is what neither has.
 func (c *call) split(all []stand, units int64, at time.Time) (own int64, drawn []draw, lacking int64) {
 	own = units
 	for _, s := range all {
@@ -187,7 +191,8 @@ func (c *call) split(all []stand, units int64, at time.Time) (own int64, drawn [
 	return own, drawn, lacking
 }
 
-// refusal says whether units that are not there now could be there in another window.
+// refusal is the reason for a refusal: whether another window could have enough units, or none ever
+// could.
 func (c *call) refusal(all []stand, units int64) headroom.Reason {
 	more := units - c.book.granted(c.now)
 	if slices.ContainsFunc(all, func(s stand) bool { return s.mode == headroom.Hard && more > s.most() }) {
@@ -209,7 +214,7 @@ func (c *call) enter(w *work, all []stand, units int64) {
 	}
 }
 
-// add adds a piece, to one of the same window if there is one.
+// add adds a piece. If there is one for the same window, they become one.
 func (w *work) add(p piece) {
 	for i, have := range w.pieces {
 		if have.limit == p.limit && have.shown.Equal(p.shown) && have.in.Equal(p.in) {
@@ -221,7 +226,7 @@ func (w *work) add(p piece) {
 	slices.SortStableFunc(w.pieces, func(a, b piece) int { return a.shown.Compare(b.shown) })
 }
 
-// move moves a limit to where it stands: a window begins, or those of the future are taken back.
+// move opens a window, or takes those of the future back into the present one.
 func (c *call) move(s stand) {
 	if !s.opens && !s.brought {
 		return
@@ -236,7 +241,7 @@ func (c *call) move(s stand) {
 	}
 }
 
-// write lets the ids age.
+// write lets the ids age, as every write does.
 func (c *call) write(at time.Time) {
 	if label := epoch(at, c.horizon); label.After(c.book.young) {
 		c.book.older, c.book.old, c.book.young = c.book.old, c.book.young, label
@@ -253,7 +258,8 @@ func (c *call) write(at time.Time) {
 	}
 }
 
-// recall brings back what was put aside, if at that time its generation is not over, and else puts it aside again.
+// recall remembers the ids that were put aside, if their generation is not over at that time.
+// Otherwise it puts them aside again.
 func (b *book) recall(now time.Time, horizon time.Duration) {
 	for id, w := range b.aside {
 		if b.older.Add(2 * horizon).After(now) {
@@ -266,7 +272,7 @@ func (b *book) recall(now time.Time, horizon time.Duration) {
 
 func (c *call) remember(id string, w *work) {
 	if id == "" {
-		return // its meter permits that, and then nobody knows it again
+		return // the meter permits charges without an id, which nobody can repeat
 	}
 	c.book.ids[id] = w
 	delete(c.book.aside, id)
@@ -275,7 +281,8 @@ func (c *call) remember(id string, w *work) {
 	}
 }
 
-// lapse labels the holds that are over: from here on they may be cleared away, and their ids age.
+// lapse labels the holds that have expired. From now on a write may clear them away, and then their
+// ids age.
 func (b *book) lapse(now time.Time) {
 	for _, w := range b.ids {
 		if w.lapsed(now) && w.label.IsZero() {
@@ -303,7 +310,7 @@ func (c *call) replay(w *work, why headroom.Reason, ofHold bool) answer {
 	return answer{Decision: d}
 }
 
-// notices are all that a work crossed, for a decision that charges or holds.
+// notices returns all thresholds that a work has crossed, for a decision that charges or holds.
 func (c *call) notices(w *work, all []stand, why headroom.Reason) (notices []headroom.Notice) {
 	if why != headroom.ReasonAdmitted && why != headroom.ReasonRecorded {
 		return nil
@@ -318,7 +325,8 @@ func (c *call) notices(w *work, all []stand, why headroom.Reason) (notices []hea
 	return notices
 }
 
-// notice says that a threshold was crossed. Its id is made of what it is about; that of the engine is compared by whether it is as unique.
+// notice says that a threshold was crossed. Its id is what it is about. The ids of the engine are
+// other texts, and must be as unique.
 func (c *call) notice(x crossing, s stand) headroom.Notice {
 	return headroom.Notice{ID: noticeName(c.key, x.limit, x.percent, x.start), Limit: x.limit, Percent: x.percent, Window: s.window(x.start)}
 }

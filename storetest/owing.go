@@ -104,7 +104,7 @@ func debtsFull(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	p := w.newPair(1000)
 	for i := range headroom.MaxDebts {
-		// Each of another organisation, as far as looks can tell: the one that is tapped cannot be reached.
+		// The debts stay, because no settlement goes through.
 		p.leaveUnreached(fmt.Sprint("job-", i), 1)
 	}
 	if owed := p.owed(); len(owed) != headroom.MaxDebts {
@@ -123,15 +123,16 @@ func debtsFull(t *testing.T, h Harness) {
 		}
 		other.free()
 	}
-	// A repeat needs no room, and neither does a deduction that the user pays alone.
+	// A deduction that the user pays alone needs no room.
 	tapped.account.does(deduct, "alone", 1, admitted, headroom.MaxDebts+1, 0)
-	// Once the organisation can be reached, the charge makes the room that it needs.
+	// Once the organisation can be reached, the call finishes older debts and so makes the room
+	// that it needs.
 	s.commit = nil
 	tapped.pays("more", 1, 1, headroom.MaxDebts+2)
 	p.settled(headroom.MaxDebts, headroom.MaxDebts+2)
 }
 
-// leaveUnreached is leave where earlier debts stay, since no settlement goes through.
+// leaveUnreached is like leave. Earlier debts stay too, because no settlement goes through.
 func (p pair) leaveUnreached(id string, cost int64) {
 	p.w.Helper()
 	s, tapped := p.tapped()
@@ -157,7 +158,7 @@ func debtsTooOld(t *testing.T, h Harness) {
 	if d := p.org.limits()[0]; d.Used != 50 {
 		t.Errorf("a horizon later: %s", usageText(d))
 	}
-	// The organisation has forgotten the id.
+	// Now the organisation has forgotten the id.
 	w.back(base)
 	p = w.newPair(150)
 	p.leave("a", 50)

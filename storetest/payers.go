@@ -9,7 +9,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// fails makes each write about a subject fail, n times, before or after it takes effect.
+// fails makes n writes about a subject fail, before or after they take effect. If n is -1, all of
+// them fail.
 func (s *tap) fails(subject string, n int, failure error, after bool) {
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		if c.Key.Subject != subject || n == 0 {
@@ -25,7 +26,7 @@ func (s *tap) fails(subject string, n int, failure error, after bool) {
 	}
 }
 
-// free expects that nothing is used or held at the organisation, and that the store has no hold.
+// free checks that the organisation has nothing used and nothing held.
 func (p pair) free() {
 	p.w.Helper()
 	p.org.uses(0)
@@ -35,7 +36,7 @@ func (p pair) free() {
 	}
 }
 
-// colleague is another user in the same organisation.
+// colleague returns another user in the same organisation.
 func (p pair) colleague() pair {
 	p.account = p.of(p.subject + " 2")
 	return p
@@ -63,7 +64,7 @@ func case51(t *testing.T, h Harness) {
 			p.free()
 			p.account.uses(0)
 			p.colleague().pays("job", 1, 1, 1)
-			// The same ids can be asked again.
+			// The same ids can be used again.
 			s.commit = nil
 			tapped.pays("job-4", 1, 2, 1)
 		})
@@ -113,13 +114,15 @@ func callerGivesUp(t *testing.T, h Harness) {
 	w.Run("while the answer to the user's charge is under way", func(*testing.T) {
 		p := w.newPair(1000)
 		_ = p.givesUp("job", 2, true)
-		// The engine repeats the charge, and finds it made. Whoever looks next settles the organisation.
+		// The engine repeats the charge, and finds it made. Whoever looks next settles the
+		// organisation.
 		p.account.uses(1)
 		p.org.uses(1)
 	})
 }
 
-// givesUp asks for one unit. The caller cancels at the nth write, before it is sent or once it has taken effect.
+// givesUp asks for one unit. The caller cancels at the nth write, before it is sent or once it has
+// taken effect.
 func (p pair) givesUp(id string, n int64, after bool) error {
 	s, tapped := p.tapped()
 	ctx, cancel := context.WithCancel(p.w.Context())
@@ -154,7 +157,8 @@ func repeatedOnce(t *testing.T, h Harness) {
 			}
 			p.staysUnknown(after)
 			p.uses(50, 50)
-			// The repeat says that the user refuses: the units come back at once.
+			// Now the repeat says that the user's limit refuses. The organisation gets its units
+			// back at once.
 			tapped.account.does(deduct, "before", 1, admitted, 51, 0)
 			s.fails(p.subject, 1, errLost, false)
 			tapped.refuses("large", 80)
@@ -164,8 +168,9 @@ func repeatedOnce(t *testing.T, h Harness) {
 	}
 }
 
-// staysUnknown asks for 30 units where 20 are used. The outcome of the user's charge is unknown, and so is the engine's
-// repeat of it. The hold then stays for whoever repeats the call, until it expires.
+// staysUnknown asks for 30 units where 20 are used. The outcome of the user's charge is unknown,
+// and so is the engine's repeat of it. The hold then stays for whoever repeats the call, until it
+// expires.
 func (p pair) staysUnknown(after bool) {
 	p.w.Helper()
 	s, tapped := p.tapped()
@@ -201,7 +206,7 @@ func holdOfAnother(t *testing.T, h Harness) {
 	s, first := p.tapped()
 	throttled, second := p.tapped()
 	throttled.fails(p.subject, -1, headroom.ErrThrottled, false)
-	// Between the hold and the charge of the first, a second delivery of the same fails.
+	// A second delivery of the same operation fails between the hold and the charge of the first.
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		if c.Key.Subject == p.subject && s.commits.Load() == 2 {
 			if _, err := second.ask("a", 50); !errors.Is(err, headroom.ErrThrottled) {
@@ -239,7 +244,7 @@ func case52(t *testing.T, h Harness) {
 	p.account.does(deduct, "alone", 10, admitted, 40, 0)
 	conflicts("within, after it was charged alone", within(p, "alone", 10))
 	p.uses(30, 40)
-	// Also where the other organisation would refuse, or is asked again.
+	// It is a conflict also where the other organisation has no room.
 	globex.org.does(deduct, "all", 150, admitted, 150, 0)
 	for _, id := range []string{"a", "alone"} {
 		cost := map[string]int64{"a": 30, "alone": 10}[id]
@@ -252,12 +257,12 @@ func case52(t *testing.T, h Harness) {
 	if j := p.pays("a", 30, 30, 40); !j.Organisation.Replay || !j.User.Replay {
 		t.Error("the repeat is none")
 	}
-	// A look before the work has no payer yet.
+	// A preflight does not say who pays.
 	p.preflight("b", 10, admitted, 40)
 	if d, err := p.account.ask(preflight, p.request("a", 30)); err != nil || !d.Replay {
 		t.Errorf("preflight of what was charged within: %s, %v", text(d), err)
 	}
-	// A refund gives back what was charged, and forgets no payer.
+	// After a refund it is still known who paid.
 	p.account.refund("a", "r", 10, 10, 30)
 	conflicts2 := within(globex, "a", 30)
 	if err := conflicts2(); !errors.Is(err, headroom.ErrConflict) {

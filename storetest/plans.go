@@ -99,7 +99,7 @@ func planOfAllMeters(t *testing.T, h Harness) {
 func assumedAnotherPlan(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.accountOn(w.catalog(200, weekly("pro", 300), weekly("mini", 50)), 200)
-	// The caller's word holds while nothing is stored, and no longer.
+	// The plan that the caller names counts only while none is stored.
 	a.under("pro", 300).admit("a", 210, 210, says("pro"))
 	a.refuse("b", 1, 210)
 	a.setPlan("free")
@@ -115,7 +115,7 @@ func assumedAnotherPlan(t *testing.T, h Harness) {
 	a.setPlan("pro")
 	pro.deduct("d", 60, headroom.ReasonRecorded, 340, says("mini"), record)
 
-	// A plan that is stored between the first guess and its write.
+	// Now a plan is stored between the engine's first guess and its write.
 	for plan, limit := range map[string]int64{"pro": 300, "mini": 50} {
 		b := w.accountOn(a.catalog, 200)
 		b.admit("before", 10, 10)
@@ -143,7 +143,7 @@ func removedInBetween(t *testing.T, h Harness) {
 	a.setPlan("pro")
 	s, slow := a.tapped(headroom.Options{})
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		// The first write has found the plan, the second goes by it.
+		// The first write finds out which plan is stored. The second one assumes that plan.
 		if s.commits.Load() == 2 {
 			a.setPlan("")
 		}
@@ -168,7 +168,7 @@ func storedPlanUnknown(t *testing.T, h Harness) {
 	old.admit("a", 1, 1)
 }
 
-// anyPlan holds that finished work can be charged whatever became of its user's plan.
+// anyPlan checks that finished work can be charged, whatever became of its user's plan.
 func anyPlan(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
@@ -189,12 +189,13 @@ func anyPlan(t *testing.T, h Harness) {
 			t.Errorf("%s: %s, %v", v, text(d), err)
 		}
 	}
-	// The stored plan stays, and decides where it is known: AnyPlan is then nothing.
+	// The stored plan stays. An engine that knows it decides by it, and then AnyPlan changes
+	// nothing.
 	pro := a.under("pro", 300)
 	pro.uses(201)
 	pro.refuse("d", 100, 201, any)
 	pro.admit("d", 99, 300, any)
-	// So does a caller's plan that nobody knows, if it would count.
+	// AnyPlan also helps where the caller names an unknown plan and none is stored.
 	b := w.accountOn(w.catalog(200), 200)
 	b.fail("a", 1, headroom.ErrInvalid, says("nonesuch"))
 	b.admit("a", 1, 1, says("nonesuch"), any)
@@ -202,7 +203,7 @@ func anyPlan(t *testing.T, h Harness) {
 	b.admit("b", 1, 2, says("nonesuch"), any)
 }
 
-// seenPlan holds that a plan seen earlier gives nobody what the stored one does not.
+// seenPlan checks that a plan which was seen earlier gives nobody more than the stored plan does.
 func seenPlan(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
@@ -220,7 +221,7 @@ func seenPlan(t *testing.T, h Harness) {
 		b.setPlan("")
 		b.refuse("y", 1, 300, seen(plan))
 	}
-	// A right guess saves the look.
+	// A right guess saves a request.
 	a.setPlan("pro")
 	s, counted := a.tapped(headroom.Options{})
 	pro := counted.under("pro", 300)
@@ -251,7 +252,7 @@ func limitAdded(t *testing.T, h Harness) {
 			t.Errorf("%s of %d: %s, %v", c.id, c.cost, text(d), err)
 		}
 	}
-	// An engine that does not know of the added limit goes on, and is not in its way.
+	// An engine whose catalog does not have the new limit yet goes on as before.
 	a.admit("d", 30, 200)
 	a.uses(200)
 }

@@ -53,7 +53,7 @@ func refundOnce(t *testing.T, h Harness) {
 	a.does(deduct, "next", 10, admitted, 10, 0)
 	again(10)
 	a.uses(10, total(base, 120))
-	// Ids are remembered from the refund on.
+	// The horizon of both ids begins anew with the refund.
 	w.set(base.Add(horizon - time.Second))
 	if _, err := a.engine.Deduct(t.Context(), a.request("other", 1)); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func refundOfClosedWindow(t *testing.T, h Harness) {
 	a.uses(1, total(monday, 150), total(base, 80))
 	a.refund("c", "c1", 50, 50, 1)
 	a.refund("b", "b1", 0, 80, 1)
-	// A week of which nothing is left is none of history.
+	// A week of which nothing is left has no total.
 	a.uses(1, total(monday, 100))
 	a.refund("d", "d1", 0, 1, 0)
 	a.uses(0, total(monday, 100))
@@ -113,7 +113,7 @@ func refundOfSettled(t *testing.T, h Harness) {
 	w.set(monday)
 	b.does(settle, "job", 100, admitted, 30, 0)
 	b.uses(30, total(base, 70))
-	// What was charged last comes back first.
+	// The units that were charged last come back first.
 	b.refund("job", "r1", 20, 20, 10)
 	b.uses(10, total(base, 70))
 	b.refund("job", "r2", 40, 40, 0)
@@ -140,7 +140,8 @@ func refundOfTheFuture(t *testing.T, h Harness) {
 	w.set(base.Add(year))
 	a.does(deduct, "ahead", 60, admitted, 60, 0)
 	w.back(base)
-	// While the stored window is still that of the future, and after it was brought back.
+	// The first two refunds find the window of the future still stored. The others come after it
+	// was brought back.
 	a.refund("ahead", "r1", 10, 10, 100)
 	a.refund("now", "r2", 10, 10, 90)
 	a.does(deduct, "more", 100, admitted, 190, 0)
@@ -149,7 +150,8 @@ func refundOfTheFuture(t *testing.T, h Harness) {
 	a.uses(100)
 }
 
-// shortMemory is what a store brings that keeps all totals but the latest elsewhere.
+// shortMemory is the view of a store that keeps only the latest total at hand, and the others
+// elsewhere.
 func shortMemory(v headroom.View) headroom.View {
 	counters := map[string]headroom.Counter{}
 	for name, c := range v.State.Counters {
@@ -196,7 +198,7 @@ func refundFarBack(t *testing.T, h Harness) {
 	a.uses(13, append(past, total(base, 80))...)
 	a.in(base).does(release, "h2", 30, released, 13, 0)
 	a.uses(13, append(past, total(base, 80))...)
-	// The history is there for a second try too.
+	// A second try brings the history again.
 	lost := true
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		if lost {
@@ -210,7 +212,7 @@ func refundFarBack(t *testing.T, h Harness) {
 	a.refund("a", "r2", 20, 20, 13)
 	a.uses(13, append(past, total(base, 60))...)
 
-	// A preflight that needs the history of a window that a wrong clock left behind.
+	// This preflight needs the total of a window that a wrong clock left behind.
 	w.back(base.Add(2 * week))
 	a.does(preflight, "", 1, admitted, 11+12+13, 0)
 }
@@ -221,7 +223,7 @@ func refundToGrant(t *testing.T, h Harness) {
 	a.granting(50).grant("soon", 50, base.Add(day), 0)
 	a.granting(110).grant("late", 60, base.Add(week), 0)
 	a.granting(10).does(deduct, "a", 300, admitted, 200, 0)
-	// The latest to expire comes back first, the plan's own units last.
+	// The grant that expires last gets its units back first, and the plan's own units come last.
 	a.granting(40).refund("a", "r1", 30, 30, 200)
 	a.granting(80).refund("a", "r2", 40, 40, 200)
 	a.granting(110).refund("a", "r3", 40, 40, 190)
@@ -263,7 +265,7 @@ func oddRefunds(t *testing.T, h Harness) {
 	a.refund("a", "r3", 100, 100, 0)
 	a.refundAgain("a", "r3", 100, 100, 0)
 	a.uses(0)
-	// The week that nothing is used of is another than that of the charge.
+	// Now nothing is used in the present week, and the charge was in the week before.
 	a.does(deduct, "b", 100, admitted, 100, 0)
 	a.w.set(monday)
 	a.refund("b", "r4", 60, 60, 0)

@@ -19,7 +19,8 @@ var (
 	notTested = regexp.MustCompile(`\*Not tested: [^*]+\.\*$`)
 )
 
-// explained are the entries of docs/rules.md, "rule 5" for one, and whether each says that nothing tests it.
+// explained are the entries of docs/rules.md, "rule 5" for one, and whether each says that nothing
+// tests it.
 func explained(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../docs/rules.md")
@@ -45,7 +46,8 @@ func explained(t *testing.T) map[string]bool {
 	return all
 }
 
-// citation is a mention of a number in a comment or a string: "rule 5", "cases 5 and 6", "rules 1 to 7 and 9 to 13".
+// citation is a mention of a number in a comment or a string: "rule 5", "cases 5 and 6", "rules 1
+// to 7 and 9 to 13".
 var (
 	citation = regexp.MustCompile(`(?i)\b(rule|case)s? (\d+(?:(?:, | and | to )\d+)*)\b`)
 	number   = regexp.MustCompile(`(, | and | to |)(\d+)`)
@@ -88,7 +90,8 @@ func cited(t *testing.T) map[string]string {
 	return all
 }
 
-// citedIn adds what the comments and the strings of a file cite. The code itself may have a `case 5:`.
+// citedIn adds what the comments and the strings of a file cite. The code itself may have a `case
+// 5:`.
 func citedIn(path string, all map[string]string) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -114,7 +117,8 @@ func citedIn(path string, all map[string]string) error {
 	}
 }
 
-// TestRulesAreExplained holds the page of rules and cases and the tests that cite them to each other.
+// TestRulesAreExplained holds the page of rules and cases and the tests that cite them to each
+// other.
 func TestRulesAreExplained(t *testing.T) {
 	pages, tests := explained(t), cited(t)
 	for _, r := range slices.Concat(contract, behaviour, crowds) {
@@ -145,7 +149,8 @@ func TestCitationsAreRead(t *testing.T) {
 	}
 }
 
-// TestTheIndexIsWhole: every rule says what must be so and why, in one line each, and no two have one name.
+// TestTheIndexIsWhole: every rule says what must be so and why, in one line each, and no two have
+// one name.
 func TestTheIndexIsWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range slices.Concat(contract, behaviour, crowds) {

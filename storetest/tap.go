@@ -7,14 +7,17 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// tap is a store that a test listens to or interferes with.
+// tap stands between an engine and a store. A test counts the calls, or gets in their way.
 type tap struct {
 	headroom.Store
 	loads, commits, applied atomic.Int64
 
-	load   func() error                                                                        // runs before each Load
-	loaded func(headroom.Query, headroom.View) headroom.View                                   // changes what Load brings
-	commit func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error) // takes the place of Commit
+	// load runs before each Load, whose error it can be.
+	load func() error
+	// loaded changes what Load brings.
+	loaded func(headroom.Query, headroom.View) headroom.View
+	// commit takes the place of Commit. It is given the store behind the tap.
+	commit func(context.Context, headroom.Change, headroom.Store) (headroom.View, bool, error)
 }
 
 func (s *tap) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
@@ -46,7 +49,7 @@ func (s *tap) Commit(ctx context.Context, c headroom.Change) (headroom.View, boo
 	return v, done, err
 }
 
-// tapped returns a tap on the world's store, and the account as an engine on the tap sees it.
+// tapped returns a tap on the store, and the account as an engine on that tap sees it.
 func (a account) tapped(o headroom.Options) (*tap, account) {
 	a.w.Helper()
 	s := &tap{Store: a.w.store}
@@ -54,7 +57,7 @@ func (a account) tapped(o headroom.Options) (*tap, account) {
 	return s, a
 }
 
-// ids are the ids that a change names.
+// ids returns the ids of the records in a change.
 func ids(c headroom.Change) (ids []string) {
 	for _, r := range c.Records {
 		ids = append(ids, r.ID)

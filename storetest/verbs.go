@@ -11,7 +11,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// verb is something that an engine does with a request.
+// verb is a method of the engine that takes a headroom.Request.
 type verb string
 
 const (
@@ -23,7 +23,7 @@ const (
 	extend    verb = "extend"
 )
 
-// How a decision fell.
+// Short names for the reasons of decisions.
 const (
 	admitted  = headroom.ReasonAdmitted
 	past      = headroom.ReasonRecorded
@@ -35,12 +35,13 @@ const (
 	never     = headroom.ReasonNeverFits
 )
 
-// ask does what the verb says.
+// ask calls the engine's method for the verb.
 func (a account) ask(v verb, r headroom.Request) (headroom.Decision, error) {
 	return do(a.w.Context(), a.engine, v, r, a.lasting)
 }
 
-// do does what the verb says; holds last so long, or an hour.
+// do calls the engine's method for the verb. A hold lasts for the given time, or an hour if that is
+// zero.
 func do(ctx context.Context, e *headroom.Engine, v verb, r headroom.Request, lasts time.Duration) (headroom.Decision, error) {
 	if lasts == 0 {
 		lasts = time.Hour
@@ -61,16 +62,16 @@ func do(ctx context.Context, e *headroom.Engine, v verb, r headroom.Request, las
 	}
 }
 
-// holding is the account expected to hold so much, whatever the call.
+// holding returns the account with so much expected to be held.
 func (a account) holding(units int64) account { a.held = units; return a }
 
-// granting is the account expected to have so much left of grants.
+// granting returns the account with so much expected to be left of grants.
 func (a account) granting(units int64) account { a.granted = units; return a }
 
-// lasts is the account whose holds last so long.
+// lasts returns the account whose holds last for d.
 func (a account) lasts(d time.Duration) account { a.lasting = d; return a }
 
-// does expects a decision of the given reason, after which so much is used and held.
+// does asks, and expects a decision with the given reason, after which so much is used and held.
 func (a account) does(v verb, id string, cost int64, reason headroom.Reason, used, held int64, mods ...mod) {
 	a.w.Helper()
 	a.held = held
@@ -79,7 +80,7 @@ func (a account) does(v verb, id string, cost int64, reason headroom.Reason, use
 	a.check(string(v), r, d, a.want(r, reason, used), err)
 }
 
-// repeats is does for a call that was made before.
+// repeats is like does, for a call that was made before.
 func (a account) repeats(v verb, id string, cost int64, reason headroom.Reason, used, held int64, mods ...mod) {
 	a.w.Helper()
 	a.held = held
@@ -90,7 +91,7 @@ func (a account) repeats(v verb, id string, cost int64, reason headroom.Reason, 
 	a.check("repeat of "+string(v), r, d, want, err)
 }
 
-// fails expects an error, and that nothing was written.
+// fails asks, and expects an error and that nothing was written.
 func (a account) fails(v verb, id string, cost int64, target *headroom.Error, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
@@ -101,7 +102,7 @@ func (a account) fails(v verb, id string, cost int64, target *headroom.Error, mo
 	}, id)
 }
 
-// unchanged expects that f changes nothing of what is stored.
+// unchanged runs f, and checks that it changes nothing that is stored.
 func (a account) unchanged(f func(), ids ...string) {
 	a.w.Helper()
 	before := a.stored(ids...)
@@ -115,13 +116,14 @@ func (a account) refundOf(operation, id string, units int64) headroom.RefundRequ
 	return headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Units: units}
 }
 
-// refund expects that so many units come back, after which so much is used. units may be 0, for all that is left.
+// refund refunds units, or all that is left if units is 0. It expects that so many come back, after
+// which so much is used.
 func (a account) refund(operation, id string, units, back, used int64) {
 	a.w.Helper()
 	a.refunds(operation, id, units, back, used, false)
 }
 
-// refundAgain is refund for a repeat.
+// refundAgain is like refund, for a repeat.
 func (a account) refundAgain(operation, id string, units, back, used int64) {
 	a.w.Helper()
 	a.refunds(operation, id, units, back, used, true)
@@ -136,7 +138,7 @@ func (a account) refunds(operation, id string, units, back, used int64, replay b
 	a.check("refund", r, d, want, err)
 }
 
-// refundFails expects an error, and that nothing was written.
+// refundFails refunds, and expects an error and that nothing was written.
 func (a account) refundFails(operation, id string, units int64, target *headroom.Error) {
 	a.w.Helper()
 	a.unchanged(func() {
@@ -150,13 +152,14 @@ func (a account) grantOf(id string, units int64, expires time.Time) headroom.Gra
 	return headroom.GrantRequest{Subject: a.subject, Meter: a.meter, ID: id, Units: units, Expires: expires}
 }
 
-// grant expects that units are granted, after which so much is used and the account's granted units are left.
+// grant adds a grant. It expects that so much is used, and that the grants have left what the
+// account says (see granting).
 func (a account) grant(id string, units int64, expires time.Time, used int64) {
 	a.w.Helper()
 	a.grants(id, units, expires, used, false)
 }
 
-// grantAgain is grant for a repeat.
+// grantAgain is like grant, for a repeat.
 func (a account) grantAgain(id string, units int64, expires time.Time, used int64) {
 	a.w.Helper()
 	a.grants(id, units, expires, used, true)
@@ -171,7 +174,7 @@ func (a account) grants(id string, units int64, expires time.Time, used int64, r
 	a.check("grant", r, d, want, err)
 }
 
-// grantFails expects an error, and that nothing was written.
+// grantFails grants, and expects an error and that nothing was written.
 func (a account) grantFails(id string, units int64, expires time.Time, target *headroom.Error) {
 	a.w.Helper()
 	a.unchanged(func() {
@@ -181,7 +184,7 @@ func (a account) grantFails(id string, units int64, expires time.Time, target *h
 	}, id)
 }
 
-// usage is all that the account has used.
+// usage returns what the engine shows of the account.
 func (a account) usage() headroom.Usage {
 	a.w.Helper()
 	u, err := a.engine.Usage(a.w.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter})
@@ -191,7 +194,7 @@ func (a account) usage() headroom.Usage {
 	return u
 }
 
-// period reads a window's kind.
+// period reads a kind of window, such as "day".
 func period(t *testing.T, text string) headroom.Period {
 	t.Helper()
 	p, err := headroom.ParsePeriod(text)
@@ -201,7 +204,8 @@ func period(t *testing.T, text string) headroom.Period {
 	return p
 }
 
-// decides expects a decision of the given reason, and of each limit what figure shows. It returns the decision.
+// decides asks, and expects a decision with the given reason and each limit as figure shows it. It
+// returns the decision.
 func (a account) decides(v verb, id string, cost int64, reason headroom.Reason, figures ...string) headroom.Decision {
 	a.w.Helper()
 	d, err := a.ask(v, a.request(id, cost))
@@ -213,7 +217,7 @@ func (a account) decides(v verb, id string, cost int64, reason headroom.Reason, 
 	return d
 }
 
-// shows expects of each limit what figure shows.
+// shows checks each limit of a decision, as figure shows it.
 func (a account) shows(d headroom.Decision, want ...string) {
 	a.w.Helper()
 	var got []string
@@ -228,7 +232,8 @@ func (a account) shows(d headroom.Decision, want ...string) {
 	}
 }
 
-// figure shows a limit in short, "day* 30+5/60 in 2031-05-27": used, held and the limit; a star marks the strictest, an exclamation mark one that is over.
+// figure shows a limit in short: "day* 30+5/60 in 2031-05-27" has 30 used and 5 held of 60. A star
+// marks the strictest limit, and an exclamation mark one that is over.
 func figure(l headroom.LimitState, strictest string) string {
 	name := l.Name
 	if l.Name == strictest {

@@ -66,7 +66,7 @@ func rollover(t *testing.T, h Harness) {
 	a.preflight("", 200, headroom.ReasonAdmitted, 0)
 	a.preflight("", 101, headroom.ReasonOverLimit, 100, at(monday.Add(-time.Second)))
 	a.uses(0, total(base, 100))
-	// A window of which nothing was charged is none of history.
+	// A window in which nothing was charged leaves no total.
 	a.admit("nothing", 0, 0)
 	a.uses(0, total(base, 100))
 	w.set(monday.Add(5 * week))
@@ -111,7 +111,8 @@ func clocksDiffer(t *testing.T, h Harness) {
 	a := w.account(200)
 	w.set(monday.Add(-time.Minute))
 	a.admit("sunday", 150, 150)
-	// Two writers take turns, the second's clock 2 s behind; the week turns with the first of the first writer's that is of Monday.
+	// Two writers take turns. The clock of the second is two seconds behind. The week turns with
+	// the first charge that the first writer makes on Monday.
 	used := int64(150)
 	for i := int64(-4); i < 4; i++ {
 		at := monday.Add(time.Duration(i) * time.Second)

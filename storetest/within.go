@@ -16,7 +16,7 @@ type pair struct {
 	org     account
 }
 
-// newPair returns a user of 100 units a week in an organisation of so many.
+// newPair returns a user with 100 units a week, in an organisation with so many.
 func (w *world) newPair(units int64) pair {
 	w.Helper()
 	a := w.accountOn(w.catalog(100, weekly("team", units), weekly("more", 1000)), 100)
@@ -25,21 +25,22 @@ func (w *world) newPair(units int64) pair {
 	return pair{a, org}
 }
 
-// tapped is the pair as an engine on a tap sees it.
+// tapped returns a tap on the store, and the pair as an engine on that tap sees it.
 func (p pair) tapped() (*tap, pair) {
 	s, a := p.account.tapped(headroom.Options{})
 	p.account, p.org.engine = a, a.engine
 	return s, p
 }
 
-// its is the organisation's id of an operation of the user.
+// its is the id that the organisation has for an operation of the user.
 func (p pair) its(id string) string { return headroom.OperationWithin(p.subject, id) }
 
 func (p pair) ask(id string, cost int64, mods ...mod) (headroom.Joint, error) {
 	return p.engine.DeductWithin(p.w.Context(), p.org.subject, p.request(id, cost, mods...))
 }
 
-// pays expects that both are charged, after which the organisation and the user have used so much.
+// pays deducts for both. It expects that both are charged, after which the organisation and the
+// user have used so much.
 func (p pair) pays(id string, cost, org, user int64, mods ...mod) headroom.Joint {
 	p.w.Helper()
 	return p.joint(id, cost, admitted, org, user, mods...)
@@ -59,7 +60,7 @@ func (p pair) joint(id string, cost int64, why headroom.Reason, org, user int64,
 	return j
 }
 
-// refuses expects that neither is charged.
+// refuses deducts for both, and expects that neither is charged.
 func (p pair) refuses(id string, cost int64, mods ...mod) headroom.Joint {
 	p.w.Helper()
 	j, err := p.ask(id, cost, mods...)
@@ -69,7 +70,7 @@ func (p pair) refuses(id string, cost int64, mods ...mod) headroom.Joint {
 	return j
 }
 
-// uses expects what both have used.
+// uses checks how much both have used.
 func (p pair) uses(org, user int64) {
 	p.w.Helper()
 	p.org.uses(org)
@@ -89,7 +90,7 @@ func bothCharged(t *testing.T, h Harness) {
 	}
 	p.pays("nothing", 0, 100, 100)
 	p.uses(100, 100)
-	// Each is a charge like any other.
+	// Either part can be refunded and repeated like any other charge.
 	p.org.refund(p.its("a"), "r", 10, 10, 90)
 	p.account.refund("a", "r", 10, 10, 90)
 	p.pays("a", 60, 90, 90)
@@ -126,7 +127,7 @@ func userRefuses(t *testing.T, h Harness) {
 	}, "a")
 	p.uses(0, 50)
 	p.org.does(deduct, "others", 50, admitted, 50, 0)
-	// The same id can be asked again, at another cost too.
+	// The same id can be used again, at another cost too.
 	p.pays("a", 50, 100, 100)
 	p.uses(100, 100)
 	p.refuses("b", 1)
@@ -140,11 +141,12 @@ func policyOfTheUser(t *testing.T, h Harness) {
 	p := newWorld(t, h).newPair(150)
 	p.joint("a", 120, past, 120, 120, record)
 	p.joint("a", 120, past, 120, 120)
-	p.refuses("b", 31, record) // by the organisation
+	p.refuses("b", 31, record) // the organisation refuses
 	p.uses(120, 120)
 	p.account = p.under("more", 1000)
 	p.pays("c", 30, 150, 150, says("more"))
-	// An organisation that has no plan stored is on the default one, whatever the user says that it is on.
+	// An organisation without a stored plan is on the default plan. The plan that the request names
+	// is the user's.
 	p.org = p.of(p.subject+" & others").under("free", 100)
 	if j := p.refuses("d", 101, says("more")); j.Organisation.Reason != never || j.Organisation.Plan != "free" {
 		t.Errorf("the organisation said %s", text(j.Organisation))
@@ -185,7 +187,7 @@ func inBetween(t *testing.T, h Harness) {
 		return v, done, err
 	}
 	tapped.pays("a", 20, 30, 30)
-	want := []int64{10, 20, 10, 10, 20, 30, 30, 0, 30, 30, 0, 30} // the last write takes the debt off
+	want := []int64{10, 20, 10, 10, 20, 30, 30, 0, 30, 30, 0, 30} // the last write removes the debt
 	if len(seen) != len(want) {
 		t.Fatalf("a reader saw %d after four writes, want %d", seen, want)
 	}
@@ -196,7 +198,7 @@ func inBetween(t *testing.T, h Harness) {
 	}
 }
 
-// peek is what the user has used, by a preflight: the one look that leaves debts as they are.
+// peek is how much the user has used. It asks by a preflight, which leaves debts as they are.
 func (p pair) peek() int64 {
 	p.w.Helper()
 	d, err := p.engine.Preflight(p.w.Context(), p.request("", 0))

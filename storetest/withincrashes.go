@@ -9,7 +9,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// dies makes the nth write of a tap the last thing that its process does, before or after it takes effect. Nothing that comes later reaches the store.
+// dies lets the process on a tap die at its nth write, before or after that takes effect. Nothing
+// that it does later reaches the store.
 func (s *tap) dies(n int64, after bool) {
 	first, dead := s.commits.Load(), false
 	died := headroom.Errorf(headroom.CodeUnavailable, context.Canceled, "the process is dead")
@@ -31,10 +32,10 @@ func (s *tap) dies(n int64, after bool) {
 	}
 }
 
-// revive is another process in the place of one that died.
+// revive puts a new process in the place of the one that died.
 func (s *tap) revive() { s.load, s.commit = nil, nil }
 
-// crash makes the nth write of a tap fail, before or after it takes effect.
+// crash makes the nth write on a tap fail, before or after it takes effect.
 func (s *tap) crash(n int64, after bool) {
 	first := s.commits.Load()
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
@@ -50,7 +51,7 @@ func (s *tap) crash(n int64, after bool) {
 	}
 }
 
-// crashes calls f with each way to crash, until it says that it was done before the crash.
+// crashes calls f with every n, before and after, until f reports that it was done in fewer writes.
 func crashes(f func(n int64, after bool) (done bool)) {
 	for _, after := range []bool{false, true} {
 		for n := int64(1); n < 20 && !f(n, after); n++ {
@@ -75,8 +76,8 @@ func withinCrashes(t *testing.T, h Harness) {
 	}
 }
 
-// healed lets a process die at its nth write of a deduction within an organisation, and repeats it after a while. It
-// reports whether there was no such write.
+// healed lets a process die at the nth write of a deduction within an organisation, and repeats the
+// call after a while. It reports true if there were fewer writes.
 func (w *world) healed(n int64, after bool, cost, used int64, wait time.Duration) (done bool) {
 	w.Helper()
 	w.back(base)
@@ -87,7 +88,7 @@ func (w *world) healed(n int64, after bool, cost, used int64, wait time.Duration
 	if s.commits.Load() < n {
 		return true
 	}
-	if err == nil && n < 4 { // the fourth write takes off a debt that is paid
+	if err == nil && n < 4 { // the fourth write removes a debt that is paid already
 		w.Fatalf("death %d was not noticed", n)
 	}
 	s.revive()
@@ -126,7 +127,7 @@ func organisationSlow(t *testing.T, h Harness) {
 	}
 	p.uses(180, 60)
 
-	// If the user was not charged yet, the organisation may refuse after all.
+	// While the user is not charged yet, the organisation may still refuse.
 	p = w.newPair(150)
 	s, tapped = p.tapped()
 	s.dies(2, false)
@@ -139,7 +140,8 @@ func organisationSlow(t *testing.T, h Harness) {
 	tapped.refuses("a", 50)
 	p.uses(120, 0)
 
-	// A user who was charged is no late row of a log, though the organisation's week has turned.
+	// If the user was charged, the repeat is not refused as a late row of a log, though the
+	// organisation's week has turned.
 	p = w.newPair(150)
 	p.pays("first", 10, 10, 10)
 	s, tapped = p.tapped()
@@ -183,8 +185,8 @@ func twoDeliveries(t *testing.T, h Harness) {
 	})
 }
 
-// beforeGivingBack is the pair as a slow delivery sees it. Something happens just before the last write of a refused
-// delivery, by which it gives back what the organisation holds.
+// beforeGivingBack is the pair as a slow delivery sees it. Something happens just before the last
+// write of a refused delivery, by which it gives back what the organisation holds.
 func (p pair) beforeGivingBack(happens func()) pair {
 	s, slow := p.tapped()
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
@@ -213,7 +215,8 @@ func withinTurns(t *testing.T, h Harness) {
 		if j, err := tapped.ask("a", 50); err != nil || !j.Allowed {
 			t.Fatalf("the repeat: %v, %v", j.Allowed, err)
 		}
-		// The organisation held in the old week, and so it pays there; the user where it was charged.
+		// The organisation pays in the old week, in which it held. The user pays in the week of the
+		// charge.
 		p.org.uses(0, total(base, 60))
 		if n == 2 {
 			p.account.uses(50, total(base, 10))

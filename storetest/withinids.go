@@ -24,10 +24,10 @@ func oneIDOfTwo(t *testing.T, h Harness) {
 			t.Errorf("the repeat is none, or is called %q", j.Operation)
 		}
 	}
-	// Another cost is no conflict either.
+	// Another cost is not a conflict either.
 	p.pays("more", 10, 130, 70)
 	q.pays("more", 20, 150, 80)
-	// Each is refunded by itself.
+	// Each of them can be refunded by itself.
 	p.org.refund(p.its("job"), "r1", 60, 60, 90)
 	p.org.refund(q.its("job"), "r2", 60, 60, 30)
 	p.org.uses(30)
@@ -137,8 +137,8 @@ func organisationsOwn(t *testing.T, h Harness) {
 	p.org.repeats(settle, "settled", 10, admitted, 50, 0)
 }
 
-// chargedBefore finishes what the release before began. That release held and settled under the user's own id, and its
-// records do not name the organisation that pays.
+// chargedBefore finishes what the release before began. That release held and settled under the
+// user's own id, and its records do not name the organisation that pays.
 func chargedBefore(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for steps, name := range []string{"it held and died", "it charged the user and died", "it was done"} {
@@ -176,7 +176,8 @@ func (p pair) begunBefore(steps int) {
 	}
 }
 
-// chargedOnce asks for the job, which then is charged to both: under the user's own id, if the user was charged before.
+// chargedOnce asks for the job, which then is charged to both: under the user's own id, if the user
+// was charged before.
 func (p pair) chargedOnce(before bool) {
 	p.w.Helper()
 	j, err := p.ask("job", 50)
@@ -198,7 +199,8 @@ func unknownPlanWithin(t *testing.T, h Harness) {
 	if s.commits.Load() != 0 {
 		t.Errorf("it wrote %d times", s.commits.Load())
 	}
-	// A stored one counts before the caller's, and only the charge sees it.
+	// A stored plan counts before the one that the caller names, and only the write of the charge
+	// sees it.
 	p.setPlan("more")
 	p.account = p.under("more", 1000)
 	p.pays("stored", 10, 10, 10, says("nonesuch"))

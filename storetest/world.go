@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// base is when a test begins: a Tuesday, far enough from now that no store takes a row's time to live for over.
+// base is when a test begins. It is a Tuesday, and so far ahead of today that no database deletes a
+// row because its time to live is over.
 var base = time.Date(2031, time.May, 27, 10, 0, 0, 0, time.UTC)
 
 // monday is the turn of the week after base.
@@ -24,13 +25,13 @@ const (
 	meter   = "slots"
 )
 
-// world is where one test happens: a store, and the time.
+// world is the surroundings of one test: a store and the time.
 type world struct {
 	*testing.T
 	h     Harness
 	store headroom.Store
 	clock atomic.Pointer[time.Time]
-	lie   atomic.Pointer[func(time.Time) time.Time] // what a reading shows instead
+	lie   atomic.Pointer[func(time.Time) time.Time] // changes what a reading shows
 }
 
 func newWorld(t *testing.T, h Harness) *world {
@@ -40,7 +41,7 @@ func newWorld(t *testing.T, h Harness) *world {
 	return w
 }
 
-// Run runs f as a subtest. Until it ends, what fails about the world fails in it.
+// Run runs f as a subtest. Until f ends, a failure of the world is a failure of the subtest.
 func (w *world) Run(name string, f func(*testing.T)) bool {
 	outer := w.T
 	defer func() { w.T = outer }()
@@ -60,7 +61,8 @@ func (w *world) now() time.Time {
 
 func (w *world) set(t time.Time) { w.clock.Store(&t) }
 
-// back sets the clock to t after it was wrong, and has a store that cannot know which reading was wrong accept it.
+// back sets the clock to t after it was wrong. A store that cannot tell which reading was wrong is
+// told to accept it.
 func (w *world) back(t time.Time) {
 	w.Helper()
 	w.set(t)
@@ -71,7 +73,7 @@ func (w *world) back(t time.Time) {
 	}
 }
 
-// catalog has one plan for each of the names, and in it one limit a week.
+// catalog returns a catalog with the default plan "free" of so many units a week, and more plans.
 func (w *world) catalog(units int64, more ...headroom.Plan) *headroom.Catalog {
 	w.Helper()
 	plans := append([]headroom.Plan{weekly("free", units)}, more...)
@@ -82,7 +84,7 @@ func (w *world) catalog(units int64, more ...headroom.Plan) *headroom.Catalog {
 	return c
 }
 
-// weekly is a plan with one limit a week.
+// weekly is a plan with one limit, by the week.
 func weekly(name string, units int64) headroom.Plan {
 	return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: units}}}
 }
@@ -99,13 +101,14 @@ func (w *world) engine(store headroom.Store, c *headroom.Catalog, o headroom.Opt
 	return e
 }
 
-// accountOn returns a subject that nobody has seen, on a default plan "free" of so many units a week.
+// accountOn returns a new subject on the catalog's default plan "free", which allows so many units
+// a week.
 func (w *world) accountOn(c *headroom.Catalog, units int64) account {
 	w.Helper()
 	return account{w: w, catalog: c, engine: w.engine(w.store, c, headroom.Options{}), subject: "s" + rand.Text()[:10], meter: meter, plan: "free", limit: units}
 }
 
-// text shows every field of a decision but for the standing of each limit.
+// text shows every field of a decision except its Limits.
 func text(d headroom.Decision) string {
 	verb, replay := "refused", ""
 	if d.Allowed {
