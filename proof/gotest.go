@@ -143,7 +143,8 @@ func (p *proof) fuzzTargets() (all []fuzzTarget, err error) {
 // fuzzes runs one fuzz target.
 func (p *proof) fuzzes(o fuzzTarget) (report.Row, error) {
 	begun := time.Now()
-	out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime", "3s", "-parallel", "1", o.pkg)
+	out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime",
+		"3s", "-parallel", "1", o.pkg)
 	name := "headroom" // the root
 	if o.pkg != module {
 		name = strings.TrimPrefix(o.pkg, module+"/")

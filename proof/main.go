@@ -65,7 +65,9 @@ func run(ctx context.Context) error {
 	asJSON := flag.Bool("json", false, "print the rows as JSON, one a line; took is in seconds")
 	fuzzTime := flag.Duration("fuzztime", 5*time.Minute, "how long each fuzz target runs")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "Run the long versions of the tests that show that the count is right, and print a table. `make tools` comes first.\n\n  go run ./proof\n  go run ./proof -part \"clocks,fuzz\" -fuzztime 30s\n\nParts: %s\n\n", strings.Join(names(), ", "))
+		fmt.Fprintf(flag.CommandLine.Output(),
+			"Run the long versions of the tests that show that the count is right, and print a table. `make tools` comes first.\n\n  go run ./proof\n  go run ./proof -part \"clocks,fuzz\" -fuzztime 30s\n\nParts: %s\n\n",
+			strings.Join(names(), ", "))
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -154,7 +156,12 @@ func (p *proof) print(asJSON bool) error {
 	if asJSON {
 		to := json.NewEncoder(os.Stdout)
 		for _, r := range p.rows {
-			if err := to.Encode(map[string]any{"part": r.Part, "name": r.Name, "count": r.Count, "unit": r.Unit, "note": r.Note, "violations": r.Violations, "took": r.Took.Seconds()}); err != nil {
+			if err := to.Encode(
+				map[string]any{
+					"part": r.Part, "name": r.Name, "count": r.Count, "unit": r.Unit,
+					"note": r.Note, "violations": r.Violations, "took": r.Took.Seconds(),
+				},
+			); err != nil {
 				return err
 			}
 		}
@@ -164,7 +171,8 @@ func (p *proof) print(asJSON bool) error {
 	fmt.Fprintln(w, "| part\t| of what\t| how much\t|\t| violations\t| time\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---:\t|---\t|---:\t|---:\t|")
 	for _, r := range p.rows {
-		fmt.Fprintf(w, "| %s\t| %s\t| %s %s\t| %s\t| %d\t| %s\t|\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Note, r.Violations, took(r.Took))
+		fmt.Fprintf(w, "| %s\t| %s\t| %s %s\t| %s\t| %d\t| %s\t|\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Note,
+			r.Violations, took(r.Took))
 	}
 	return w.Flush()
 }

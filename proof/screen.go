@@ -40,7 +40,10 @@ func (s *screen) above(text string) {
 
 // row shows a row that is done. The caller holds mu.
 func (s *screen) row(r report.Row) {
-	s.above(fmt.Sprintf("  %s, %s: %s %s, %d violations, %s. %s\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Violations, took(r.Took), r.Note))
+	s.above(
+		fmt.Sprintf("  %s, %s: %s %s, %d violations, %s. %s\n", r.Part, r.Name, grouped(r.Count), r.Unit,
+			r.Violations, took(r.Took), r.Note),
+	)
 }
 
 // progress shows how far something has come.
@@ -62,7 +65,8 @@ func (s *screen) show(at report.Progress) {
 	if s.bar == nil || s.name != at.Name {
 		s.wipe()
 		s.name = at.Name
-		s.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
+		s.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr),
+			progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	_ = s.bar.Set64(min(at.Done, at.Total)) // the bar is of no weight

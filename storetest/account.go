@@ -80,8 +80,18 @@ func (a account) request(id string, cost int64, mods ...mod) headroom.Request {
 // want returns the decision that is expected for r.
 func (a account) want(r headroom.Request, reason headroom.Reason, used int64) headroom.Decision {
 	d := headroom.Decision{
-		Allowed: reason != headroom.ReasonOverLimit && reason != headroom.ReasonNeverFits && reason != headroom.ReasonClosed, Reason: reason, Plan: a.plan, Cost: r.Cost,
-		LimitName: "week", Used: used, Held: a.held, Limit: a.limit, Remaining: max(0, a.limit-used-a.held), Window: a.window, Granted: a.granted,
+		Allowed: reason != headroom.ReasonOverLimit && reason != headroom.ReasonNeverFits &&
+			reason != headroom.ReasonClosed,
+		Reason:    reason,
+		Plan:      a.plan,
+		Cost:      r.Cost,
+		LimitName: "week",
+		Used:      used,
+		Held:      a.held,
+		Limit:     a.limit,
+		Remaining: max(0, a.limit-used-a.held),
+		Window:    a.window,
+		Granted:   a.granted,
 	}
 	if now := r.Now; d.Window.IsZero() {
 		if now.IsZero() {
@@ -115,7 +125,8 @@ func (a account) agrees(d headroom.Decision) {
 		if l.Name != d.LimitName {
 			continue
 		}
-		if l.Used != d.Used || l.Held != d.Held || l.Limit != d.Limit || l.Remaining != d.Remaining || !d.Replay && d.Window.Start.After(l.Window.Start) {
+		if l.Used != d.Used || l.Held != d.Held || l.Limit != d.Limit || l.Remaining != d.Remaining ||
+			!d.Replay && d.Window.Start.After(l.Window.Start) {
 			a.w.Errorf("the strictest limit and the decision disagree: %s", full(d))
 		}
 		return
@@ -210,7 +221,13 @@ func (a account) limits() []headroom.LimitUsage {
 func (a account) uses(used int64, past ...headroom.WindowTotal) {
 	a.w.Helper()
 	got := a.limits()
-	want := headroom.LimitUsage{LimitState: headroom.LimitState{Name: "week", Window: a.want(headroom.Request{}, "", 0).Window, Used: used, Held: a.held, Limit: a.limit, Remaining: max(0, a.limit-used-a.held)}, History: past}
+	want := headroom.LimitUsage{
+		LimitState: headroom.LimitState{
+			Name: "week", Window: a.want(headroom.Request{}, "", 0).Window, Used: used, Held: a.held, Limit: a.limit,
+			Remaining: max(0, a.limit-used-a.held),
+		},
+		History: past,
+	}
 	if len(got) != 1 || usageText(got[0]) != usageText(want) {
 		a.w.Fatalf("usage at %s:\n got %s\nwant %s", a.w.now().Format(time.RFC3339), usageText(got...), usageText(want))
 	}
@@ -231,7 +248,8 @@ func (a account) setPlan(plan string) {
 // stored shows all that the store has for the account.
 func (a account) stored(operations ...string) (s string) {
 	a.w.Helper()
-	v, err := a.w.store.Load(a.w.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}, IDs: operations, History: true, Now: base})
+	v, err := a.w.store.Load(a.w.Context(),
+		headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}, IDs: operations, History: true, Now: base})
 	if err != nil {
 		a.w.Fatalf("load: %v", err)
 	}

@@ -226,7 +226,13 @@ func smallerAfterRefused(t *testing.T, h Harness) {
 func refusalBurnsNoOther(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	two := func(units int64) *headroom.Catalog {
-		return w.catalog(0, headroom.Plan{Name: "two", Limits: []headroom.Limit{{Meter: "jobs", Name: "a", Units: units}, {Meter: "jobs", Name: "b", Units: 100}}})
+		return w.catalog(
+			0,
+			headroom.Plan{
+				Name:   "two",
+				Limits: []headroom.Limit{{Meter: "jobs", Name: "a", Units: units}, {Meter: "jobs", Name: "b", Units: 100}},
+			},
+		)
 	}
 	a := w.accountOn(two(1), 0)
 	a.meter, a.plan = "jobs", "two"

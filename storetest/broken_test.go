@@ -189,7 +189,15 @@ func writes(f func(c *headroom.Change, v headroom.View)) func(*faulty) {
 			if err != nil {
 				return v, false, err
 			}
-			c.Records, c.Steps, c.Grants, c.Debts = slices.Clone(c.Records), slices.Clone(c.Steps), slices.Clone(c.Grants), slices.Clone(c.Debts)
+			c.Records, c.Steps, c.Grants, c.Debts = slices.Clone(
+				c.Records,
+			), slices.Clone(
+				c.Steps,
+			), slices.Clone(
+				c.Grants,
+			), slices.Clone(
+				c.Debts,
+			)
 			f(&c, v)
 			return s.Store.Commit(ctx, c)
 		}

@@ -73,16 +73,16 @@ func (w *world) manyLimits() account {
 	w.Helper()
 	var limits []headroom.Limit
 	for i := range 12 {
-		l := headroom.Limit{Meter: meter, Name: fmt.Sprintf("limit-%02d", i), Units: 1000, CarryOver: int64(i%3) * 10, Thresholds: []int{50}}
+		l := headroom.Limit{
+			Meter: meter, Name: fmt.Sprintf("limit-%02d", i), Units: 1000, CarryOver: int64(i%3) * 10,
+			Thresholds: []int{50},
+		}
 		if i%2 == 0 {
 			l.Period = period(w.T, "day")
 		}
 		limits = append(limits, l)
 	}
-	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: limits}}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := w.limited(limits...)
 	return w.accountOn(c, 1000)
 }
 

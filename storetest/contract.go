@@ -231,7 +231,8 @@ func staysApart(t *testing.T, h Harness) {
 	own := b.key.Subject
 	var keys []headroom.Key
 	for _, sep := range []string{"_", "#", ":", "/", "%", "\x00", "\u0301"} {
-		keys = append(keys, headroom.Key{Subject: own + "a", Meter: "b" + sep + "c"}, headroom.Key{Subject: own + "a" + sep + "b", Meter: "c"})
+		keys = append(keys, headroom.Key{Subject: own + "a", Meter: "b" + sep + "c"},
+			headroom.Key{Subject: own + "a" + sep + "b", Meter: "c"})
 	}
 	for _, subject := range []string{"n", "N", " n", "n ", "n\x00", "é", "e\u0301", strings.Repeat("n", headroom.MaxSubject-len(own))} {
 		keys = append(keys, headroom.Key{Subject: own + subject, Meter: "c"})

@@ -163,7 +163,8 @@ func oneStep(t *testing.T, h Harness) {
 		}
 		v := b.load(headroom.Query{IDs: all})
 		if n := v.State.Counters["week"].Count; made.Load() != fit || n != units*fit || len(v.Records) != fit {
-			t.Fatalf("%d writers at once add %d units each, and %d of them fit: Commit made %d changes, the count is %d, %d ids are remembered",
+			t.Fatalf(
+				"%d writers at once add %d units each, and %d of them fit: Commit made %d changes, the count is %d, %d ids are remembered",
 				writers, units, fit, made.Load(), n, len(v.Records))
 		}
 	}
@@ -186,7 +187,8 @@ func viewsStay(t *testing.T, h Harness) {
 	b.commit("a change of everything", c, true)
 	for i, v := range []headroom.View{committed, loaded} {
 		if viewText(v) != texts[i] {
-			t.Errorf("the view that %s returned has changed with a later Commit, from\n%s\nto\n%s", []string{"Commit", "Load"}[i], texts[i], viewText(v))
+			t.Errorf("the view that %s returned has changed with a later Commit, from\n%s\nto\n%s",
+				[]string{"Commit", "Load"}[i], texts[i], viewText(v))
 		}
 	}
 }
@@ -206,7 +208,10 @@ func corrects(add int64, past ...headroom.Total) headroom.Step {
 // folds is a step that takes a window which a wrong clock opened back into this week, whose total
 // it says is so many units.
 func folds(add, units int64) headroom.Step {
-	return headroom.Step{Limit: "week", From: ahead, To: thisWeek, Max: anyMax, Add: add, Fold: []headroom.Total{{Start: thisWeek.Start, Units: units}}}
+	return headroom.Step{
+		Limit: "week", From: ahead, To: thisWeek, Max: anyMax, Add: add,
+		Fold: []headroom.Total{{Start: thisWeek.Start, Units: units}},
+	}
 }
 
 // totals expects the totals of the closed windows of "week", the latest first.

@@ -52,9 +52,11 @@ func checksGrants(t *testing.T, h Harness) {
 	b.commit("a grant of which less is used than is asked for", grantSteps(draws("a", gives(50, 1), 1, 50, 10)), false)
 	b.commit("a grant of which more is used than is asked for", grantSteps(draws(strange, gives(1<<60, 1<<59), 0, 1<<59-1, 10)), false)
 	b.commit("the end of a grant that ends later", grantSteps(ends("a", later)), false)
-	b.commit("another grant in the place of one that ends later", grantSteps(headroom.GrantStep{ID: "a", Was: later, Max: anyMax, Is: gives(5, 0)}), false)
+	b.commit("another grant in the place of one that ends later",
+		grantSteps(headroom.GrantStep{ID: "a", Was: later, Max: anyMax, Is: gives(5, 0)}), false)
 	b.commit("one guard that is met and one that is not", grantSteps(draws("a", gives(50, 0), 0, 50, 10), ends("x", gives(1, 0))), false)
-	b.commit("one guard that is not met and one that is", grantSteps(draws(strange, gives(1<<60, 0), 1<<60, 1<<60, 0), draws("a", gives(50, 0), 0, 50, 10)), false)
+	b.commit("one guard that is not met and one that is",
+		grantSteps(draws(strange, gives(1<<60, 0), 1<<60, 1<<60, 0), draws("a", gives(50, 0), 0, 50, 10)), false)
 	// AllGrants says that there are no others.
 	all := grantSteps(draws("a", gives(50, 0), 0, 50, 0))
 	all.AllGrants = true

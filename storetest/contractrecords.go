@@ -76,7 +76,9 @@ func checksRecords(t *testing.T, h Harness) {
 	if !reflect.DeepEqual(all.Records, map[string]headroom.Record{"a": *charged(30), "b": *charged(0)}) {
 		t.Errorf("changes that were refused left\n%s", viewText(all))
 	}
-	b.commit("a refund and what it leaves of the charge", records(headroom.RecordStep{ID: "r", Is: refund}, headroom.RecordStep{ID: "a", Was: charged(30), Is: less}), true)
+	b.commit("a refund and what it leaves of the charge",
+		records(headroom.RecordStep{ID: "r", Is: refund}, headroom.RecordStep{ID: "a", Was: charged(30), Is: less}),
+		true)
 	b.commit("the end of a record", records(headroom.RecordStep{ID: "b", Was: charged(0)}), true)
 	b.commit("the same id anew", records(headroom.RecordStep{ID: "b", Is: charged(7)}), true)
 	b.commit("that nothing is known, where nothing is", records(headroom.RecordStep{ID: "x"}), true)
@@ -87,7 +89,11 @@ func keepsRecords(t *testing.T, h Harness) {
 	rich := &headroom.Record{
 		Kind: headroom.KindSettled, Cost: 1 << 60, Held: 5, Refunded: 3, Recorded: true,
 		Windows: []headroom.ChargedWindow{
-			{Limit: "day", Start: lastWeek.Start, Units: 0}, {Limit: "week", Start: lastWeek.Start, Units: 2}, {Limit: "week", Start: thisWeek.Start, Units: 9},
+			{
+				Limit: "day", Start: lastWeek.Start, Units: 0,
+			},
+			{Limit: "week", Start: lastWeek.Start, Units: 2},
+			{Limit: "week", Start: thisWeek.Start, Units: 9},
 		},
 		Grants: []headroom.GrantUse{{ID: "a b,c:#%/\x00\u65e5", Units: 4}, {ID: "g", Units: 1}},
 		Crossed: []headroom.Crossing{

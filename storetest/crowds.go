@@ -81,7 +81,8 @@ func (y *tally) spend(a account, id string, cost int64, mods ...mod) {
 func (y *tally) expect(a account, admitted, refused, again int) {
 	a.w.Helper()
 	if y.admitted != admitted || y.recorded != 0 || y.refused != refused || y.again != again {
-		a.w.Errorf("%d admitted, %d recorded, %d refused, %d replays: want %d, 0, %d, %d", y.admitted, y.recorded, y.refused, y.again, admitted, refused, again)
+		a.w.Errorf("%d admitted, %d recorded, %d refused, %d replays: want %d, 0, %d, %d", y.admitted, y.recorded,
+			y.refused, y.again, admitted, refused, again)
 	}
 }
 

@@ -11,7 +11,10 @@ import (
 )
 
 // skews are how much the clocks of hosts are wrong.
-var skews = []time.Duration{0, -2 * time.Second, 2 * time.Second, -headroom.ClockTolerance - time.Second, headroom.ClockTolerance + time.Second, -3 * day, -week, week, -year, year}
+var skews = []time.Duration{
+	0, -2 * time.Second, 2 * time.Second, -headroom.ClockTolerance - time.Second,
+	headroom.ClockTolerance + time.Second, -3 * day, -week, week, -year, year,
+}
 
 func crowdDisagrees(t *testing.T, h Harness) {
 	w := newWorld(t, h)

@@ -14,8 +14,17 @@ var codes = []struct {
 	sentinel  *headroom.Error
 	transient bool
 }{
-	{headroom.ErrThrottled, true}, {headroom.ErrContended, true}, {headroom.ErrUnavailable, true}, {headroom.ErrOutcomeUnknown, true}, {headroom.ErrRejected, true},
-	{headroom.ErrFormat, false}, {headroom.ErrLocked, false}, {headroom.ErrClock, false}, {headroom.ErrInvalid, false},
+	{
+		headroom.ErrThrottled, true,
+	},
+	{headroom.ErrContended, true},
+	{headroom.ErrUnavailable, true},
+	{headroom.ErrOutcomeUnknown, true},
+	{headroom.ErrRejected, true},
+	{headroom.ErrFormat, false},
+	{headroom.ErrLocked, false},
+	{headroom.ErrClock, false},
+	{headroom.ErrInvalid, false},
 }
 
 func failsBefore(t *testing.T, h Harness) {
@@ -49,7 +58,11 @@ func failsBefore(t *testing.T, h Harness) {
 			s.load = func() error { return failure }
 			fails("a deduction that never fits", "id", 201)
 			fails("an old deduction", "id", 1, began(base.Add(-horizon)))
-			if _, err := tapped.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter}); !errors.Is(err, c.sentinel) {
+			if _, err := tapped.engine.Usage(t.Context(),
+				headroom.UsageRequest{Subject: a.subject, Meter: a.meter}); !errors.Is(
+				err,
+				c.sentinel,
+			) {
 				t.Errorf("usage: error %v, want %s", err, c.sentinel.Code)
 			}
 
@@ -94,7 +107,8 @@ func failsAfter(t *testing.T, h Harness) {
 			s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 				v, done, err := to.Commit(ctx, c)
 				if done {
-					return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
+					return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown,
+						context.DeadlineExceeded, "the answer was lost")
 				}
 				return v, done, err
 			}
@@ -143,7 +157,10 @@ func letThrough(t *testing.T, h Harness) {
 			leniently.failed("lenient preflight", r, d, err, c.sentinel)
 			continue
 		}
-		want := headroom.Decision{Allowed: true, Reason: headroom.ReasonUnchecked, Plan: "free", Cost: 10, Limit: headroom.Unlimited, Remaining: headroom.Unlimited}
+		want := headroom.Decision{
+			Allowed: true, Reason: headroom.ReasonUnchecked, Plan: "free", Cost: 10, Limit: headroom.Unlimited,
+			Remaining: headroom.Unlimited,
+		}
 		if err != nil || full(d) != full(want) {
 			t.Errorf("lenient preflight on %s: %s, %v", c.sentinel.Code, text(d), err)
 		}

@@ -35,19 +35,27 @@ var faults = []fault{
 			return v, err
 		}
 	}},
-	{"the caller's time does not count", "contract", []string{"want the time that the query gives"}, asks(func(_ *faulty, q *headroom.Query) { q.Now = time.Time{} })},
+	{
+		"the caller's time does not count", "contract", []string{"want the time that the query gives"},
+		asks(func(_ *faulty, q *headroom.Query) { q.Now = time.Time{} }),
+	},
 	{"the time is the host's", "contract", []string{"want the clock's"}, shows(func(v *headroom.View) { v.Now = time.Now() })},
-	{"acknowledges and forgets, now and then", "contract", []string{"Commit says that the change is made, and then Load shows"}, func(s *faulty) {
-		var n atomic.Int64
-		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-			v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
-			if err != nil || !holds(c, v) || n.Add(1)%20 != 0 {
-				return s.Store.Commit(ctx, c)
+	{
+		"acknowledges and forgets, now and then",
+		"contract",
+		[]string{"Commit says that the change is made, and then Load shows"},
+		func(s *faulty) {
+			var n atomic.Int64
+			s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+				v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
+				if err != nil || !holds(c, v) || n.Add(1)%20 != 0 {
+					return s.Store.Commit(ctx, c)
+				}
+				v.State = c.Apply(v.State)
+				return v, true, nil
 			}
-			v.State = c.Apply(v.State)
-			return v, true, nil
-		}
-	}},
+		},
+	},
 	{"counts in floating-point numbers", "contract", []string{"want: count of \"week\" is 9007199254740993"}, shows(func(v *headroom.View) {
 		v.State.Counters = maps.Clone(v.State.Counters)
 		for name, c := range v.State.Counters {
@@ -55,17 +63,42 @@ var faults = []fault{
 			v.State.Counters[name] = c
 		}
 	})},
-	{"the count may be any", "contract", []string{"Commit checks the count", "though a guard is not met"}, steps(func(s *headroom.Step, _ headroom.Counter) { s.Max = math.MaxInt64 })},
-	{"the count may be less", "contract", []string{"Commit checks the count", "less counted than the change wants"}, steps(func(s *headroom.Step, _ headroom.Counter) { s.Min = math.MinInt64 })},
-	{"the window may be any", "contract", []string{"Commit checks the window", "though a guard is not met"}, steps(func(s *headroom.Step, c headroom.Counter) { s.From = c.Window })},
-	{"a window is known by its start", "contract", []string{"a charge to a window that ends later"}, steps(func(s *headroom.Step, c headroom.Counter) {
-		if !c.Window.IsZero() && s.From.Start.Equal(c.Window.Start) {
-			s.From.End, s.To.End = c.Window.End, c.Window.End
-		}
-	})},
-	{"the plan may be any", "contract", []string{"Commit checks the plan", "though a guard is not met"}, writes(func(c *headroom.Change, v headroom.View) { c.Plan = v.State.Plan })},
-	{"no plan is as good as any", "contract", []string{"no plan is stored, one is asked for"}, writes(func(c *headroom.Change, _ headroom.View) { c.PlanOrNone = true })},
-	{"a plan is wanted", "contract", []string{"Commit refused the change, though every guard is met", `plan "free" or none`}, writes(func(c *headroom.Change, _ headroom.View) { c.PlanOrNone = false })},
+	{
+		"the count may be any", "contract", []string{"Commit checks the count", "though a guard is not met"},
+		steps(func(s *headroom.Step, _ headroom.Counter) { s.Max = math.MaxInt64 }),
+	},
+	{
+		"the count may be less", "contract",
+		[]string{"Commit checks the count", "less counted than the change wants"},
+		steps(func(s *headroom.Step, _ headroom.Counter) { s.Min = math.MinInt64 }),
+	},
+	{
+		"the window may be any", "contract", []string{"Commit checks the window", "though a guard is not met"},
+		steps(func(s *headroom.Step, c headroom.Counter) { s.From = c.Window }),
+	},
+	{
+		"a window is known by its start",
+		"contract",
+		[]string{"a charge to a window that ends later"},
+		steps(func(s *headroom.Step, c headroom.Counter) {
+			if !c.Window.IsZero() && s.From.Start.Equal(c.Window.Start) {
+				s.From.End, s.To.End = c.Window.End, c.Window.End
+			}
+		}),
+	},
+	{
+		"the plan may be any", "contract", []string{"Commit checks the plan", "though a guard is not met"},
+		writes(func(c *headroom.Change, v headroom.View) { c.Plan = v.State.Plan }),
+	},
+	{
+		"no plan is as good as any", "contract", []string{"no plan is stored, one is asked for"},
+		writes(func(c *headroom.Change, _ headroom.View) { c.PlanOrNone = true }),
+	},
+	{
+		"a plan is wanted", "contract",
+		[]string{"Commit refused the change, though every guard is met", `plan "free" or none`},
+		writes(func(c *headroom.Change, _ headroom.View) { c.PlanOrNone = false }),
+	},
 	{"a plan is not taken away", "contract", []string{"SetPlan is for all meters of one subject", `after SetPlan ""`}, func(s *faulty) {
 		s.setPlan = func(ctx context.Context, subject, plan string) error {
 			if plan == "" {
@@ -107,45 +140,68 @@ var faults = []fault{
 			return v, err
 		}
 	}},
-	{"the first id is found", "contract", []string{"Load brings the records that are asked for"}, asks(func(_ *faulty, q *headroom.Query) { q.IDs = q.IDs[:min(1, len(q.IDs))] })},
-	{"a record may be any", "contract", []string{"Commit checks every record", "though a guard is not met"}, writes(func(c *headroom.Change, v headroom.View) {
-		for i, r := range c.Records {
-			if have, ok := v.Records[r.ID]; ok {
-				c.Records[i].Was = &have
-			}
-		}
-	})},
-	{"records are compared by kind and cost", "contract", []string{"where the thresholds that were crossed differ"}, writes(func(c *headroom.Change, v headroom.View) {
-		for i, r := range c.Records {
-			if have, ok := v.Records[r.ID]; ok && r.Was != nil && have.Kind == r.Was.Kind && have.Cost == r.Was.Cost {
-				c.Records[i].Was = &have
-			}
-		}
-	})},
-	{"thresholds are not kept", "contract", []string{"a record comes back as it was", "want: record \"rich\""}, writes(func(c *headroom.Change, _ headroom.View) {
-		for i, r := range c.Records {
-			if r.Is != nil && r.Is.Crossed != nil {
-				is := *r.Is
-				is.Crossed = nil
-				c.Records[i].Is = &is
-			}
-		}
-	})},
-	{"parts of a change are made one by one", "contract", []string{"Commit says that the change is refused, and then Load shows"}, func(s *faulty) {
-		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-			for len(c.Steps) > 1 {
-				one := c
-				one.Steps, one.Records, one.Grants, one.Debts = c.Steps[:1], nil, nil, nil
-				c.Steps = c.Steps[1:]
-				v, made, err := s.Store.Commit(ctx, one)
-				if err != nil || !made {
-					return v, made, err
+	{
+		"the first id is found", "contract", []string{"Load brings the records that are asked for"},
+		asks(func(_ *faulty, q *headroom.Query) { q.IDs = q.IDs[:min(1, len(q.IDs))] }),
+	},
+	{
+		"a record may be any",
+		"contract",
+		[]string{"Commit checks every record", "though a guard is not met"},
+		writes(func(c *headroom.Change, v headroom.View) {
+			for i, r := range c.Records {
+				if have, ok := v.Records[r.ID]; ok {
+					c.Records[i].Was = &have
 				}
-				c.Epoch, c.Rotate = v.State.Epoch, time.Time{}
 			}
-			return s.Store.Commit(ctx, c)
-		}
-	}},
+		}),
+	},
+	{
+		"records are compared by kind and cost",
+		"contract",
+		[]string{"where the thresholds that were crossed differ"},
+		writes(func(c *headroom.Change, v headroom.View) {
+			for i, r := range c.Records {
+				if have, ok := v.Records[r.ID]; ok && r.Was != nil && have.Kind == r.Was.Kind && have.Cost == r.Was.Cost {
+					c.Records[i].Was = &have
+				}
+			}
+		}),
+	},
+	{
+		"thresholds are not kept",
+		"contract",
+		[]string{"a record comes back as it was", "want: record \"rich\""},
+		writes(func(c *headroom.Change, _ headroom.View) {
+			for i, r := range c.Records {
+				if r.Is != nil && r.Is.Crossed != nil {
+					is := *r.Is
+					is.Crossed = nil
+					c.Records[i].Is = &is
+				}
+			}
+		}),
+	},
+	{
+		"parts of a change are made one by one",
+		"contract",
+		[]string{"Commit says that the change is refused, and then Load shows"},
+		func(s *faulty) {
+			s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+				for len(c.Steps) > 1 {
+					one := c
+					one.Steps, one.Records, one.Grants, one.Debts = c.Steps[:1], nil, nil, nil
+					c.Steps = c.Steps[1:]
+					v, made, err := s.Store.Commit(ctx, one)
+					if err != nil || !made {
+						return v, made, err
+					}
+					c.Epoch, c.Rotate = v.State.Epoch, time.Time{}
+				}
+				return s.Store.Commit(ctx, c)
+			}
+		},
+	},
 	{"writes the count that it read", "contract", []string{"Commit checks and writes in one step", "and 25 of them fit"}, func(s *faulty) {
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 			read, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
@@ -165,20 +221,25 @@ var faults = []fault{
 			return s.Store.Commit(ctx, c)
 		}
 	}},
-	{"reads, then writes without a guard", "contract", []string{"Commit checks and writes in one step", "and 25 of them fit"}, func(s *faulty) {
-		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-			v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
-			if err != nil || !holds(c, v) {
-				return v, false, err
+	{
+		"reads, then writes without a guard",
+		"contract",
+		[]string{"Commit checks and writes in one step", "and 25 of them fit"},
+		func(s *faulty) {
+			s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+				v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
+				if err != nil || !holds(c, v) {
+					return v, false, err
+				}
+				runtime.Gosched()
+				c.Steps = slices.Clone(c.Steps)
+				for i := range c.Steps {
+					c.Steps[i].Min, c.Steps[i].Max = math.MinInt64, math.MaxInt64
+				}
+				return s.Store.Commit(ctx, c)
 			}
-			runtime.Gosched()
-			c.Steps = slices.Clone(c.Steps)
-			for i := range c.Steps {
-				c.Steps[i].Min, c.Steps[i].Max = math.MinInt64, math.MaxInt64
-			}
-			return s.Store.Commit(ctx, c)
-		}
-	}},
+		},
+	},
 	{"a view is the store's own map", "contract", []string{"has changed with a later Commit"}, func(s *faulty) {
 		var mu sync.Mutex
 		shared := map[headroom.Key]map[string]headroom.Counter{}
@@ -198,16 +259,21 @@ var faults = []fault{
 			return share(q.Key, v), err
 		}
 	}},
-	{"returns the view from before the change", "contract", []string{"Commit says that the change is made, and returns a view with"}, func(s *faulty) {
-		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-			v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
-			if err != nil {
-				return v, false, err
+	{
+		"returns the view from before the change",
+		"contract",
+		[]string{"Commit says that the change is made, and returns a view with"},
+		func(s *faulty) {
+			s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+				v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
+				if err != nil {
+					return v, false, err
+				}
+				_, made, err := s.Store.Commit(ctx, c)
+				return v, made, err
 			}
-			_, made, err := s.Store.Commit(ctx, c)
-			return v, made, err
-		}
-	}},
+		},
+	},
 	{"a refusal shows nothing", "contract", []string{"Commit says that the change is refused, and returns a view with"}, func(s *faulty) {
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 			v, made, err := s.Store.Commit(ctx, c)
@@ -222,13 +288,18 @@ var faults = []fault{
 			s.Opens, s.To = false, s.From
 		}
 	})},
-	{"keeps no totals", "contract", []string{"Commit follows windows and keeps their totals", "want: total of"}, shows(func(v *headroom.View) {
-		v.State.Counters = maps.Clone(v.State.Counters)
-		for name, c := range v.State.Counters {
-			c.Past = nil
-			v.State.Counters[name] = c
-		}
-	})},
+	{
+		"keeps no totals",
+		"contract",
+		[]string{"Commit follows windows and keeps their totals", "want: total of"},
+		shows(func(v *headroom.View) {
+			v.State.Counters = maps.Clone(v.State.Counters)
+			for name, c := range v.State.Counters {
+				c.Past = nil
+				v.State.Counters[name] = c
+			}
+		}),
+	},
 	{"a total may be any", "contract", []string{"Commit checks the totals that it corrects"}, func(s *faulty) {
 		steps(func(s *headroom.Step, c headroom.Counter) {
 			for i, f := range s.Fold {
@@ -241,19 +312,33 @@ var faults = []fault{
 			}
 		})(s)
 	}},
-	{"what is carried over is not kept", "contract", []string{"Commit keeps what a window carried over", "and 25 carried over"}, shows(func(v *headroom.View) {
-		v.State.Counters = maps.Clone(v.State.Counters)
-		for name, c := range v.State.Counters {
-			c.Carried = 0
-			v.State.Counters[name] = c
-		}
-	})},
-	{"what was carried over may be any", "contract", []string{"a charge that says that nothing is"}, steps(func(s *headroom.Step, c headroom.Counter) {
-		if s.From.Start.Equal(s.To.Start) {
-			s.Carried = c.Carried
-		}
-	})},
-	{"the generation of ids may be any", "contract", []string{"a charge and a hold age differently", "takes another generation for the present one"}, writes(func(c *headroom.Change, v headroom.View) { c.Epoch = v.State.Epoch })},
+	{
+		"what is carried over is not kept",
+		"contract",
+		[]string{"Commit keeps what a window carried over", "and 25 carried over"},
+		shows(func(v *headroom.View) {
+			v.State.Counters = maps.Clone(v.State.Counters)
+			for name, c := range v.State.Counters {
+				c.Carried = 0
+				v.State.Counters[name] = c
+			}
+		}),
+	},
+	{
+		"what was carried over may be any",
+		"contract",
+		[]string{"a charge that says that nothing is"},
+		steps(func(s *headroom.Step, c headroom.Counter) {
+			if s.From.Start.Equal(s.To.Start) {
+				s.Carried = c.Carried
+			}
+		}),
+	},
+	{
+		"the generation of ids may be any", "contract",
+		[]string{"a charge and a hold age differently", "takes another generation for the present one"},
+		writes(func(c *headroom.Change, v headroom.View) { c.Epoch = v.State.Epoch }),
+	},
 	{"ids are never forgotten", "contract", []string{"a charge and a hold age differently", "after a third generation"}, func(s *faulty) {
 		var mu sync.Mutex
 		known := map[string]headroom.Record{}
@@ -271,11 +356,16 @@ var faults = []fault{
 			return v, err
 		}
 	}},
-	{"ids are forgotten with the first new generation", "contract", []string{"a charge and a hold age differently", "after a second generation"}, shows(func(v *headroom.View) {
-		if !v.State.EpochBefore.IsZero() {
-			v.Records = without(v.Records, func(id string, r headroom.Record) bool { return id == "old" })
-		}
-	})},
+	{
+		"ids are forgotten with the first new generation",
+		"contract",
+		[]string{"a charge and a hold age differently", "after a second generation"},
+		shows(func(v *headroom.View) {
+			if !v.State.EpochBefore.IsZero() {
+				v.Records = without(v.Records, func(id string, r headroom.Record) bool { return id == "old" })
+			}
+		}),
+	},
 	{"holds age like ids", "contract", []string{"a charge and a hold age differently"}, shows(func(v *headroom.View) {
 		if !v.State.EpochBefore.IsZero() {
 			v.State.Holds = nil
@@ -283,8 +373,16 @@ var faults = []fault{
 		}
 	})},
 	{"a hold is a record like any other", "contract", []string{"want: hold"}, shows(func(v *headroom.View) { v.State.Holds = nil })},
-	{"there is room for any number of holds", "contract", []string{"live holds have a place of their own", "as many as there can be, and one"}, room(func(c *headroom.Change) int { n := len(c.Records); c.Records = c.Records[:max(0, n-1)]; return n })},
-	{"there is room for any number of debts", "contract", []string{"debts have a place of their own", "as many as there can be, and one"}, room(func(c *headroom.Change) int { n := len(c.Debts); c.Debts = c.Debts[:max(0, n-1)]; return n })},
+	{
+		"there is room for any number of holds", "contract",
+		[]string{"live holds have a place of their own", "as many as there can be, and one"},
+		room(func(c *headroom.Change) int { n := len(c.Records); c.Records = c.Records[:max(0, n-1)]; return n }),
+	},
+	{
+		"there is room for any number of debts", "contract",
+		[]string{"debts have a place of their own", "as many as there can be, and one"},
+		room(func(c *headroom.Change) int { n := len(c.Debts); c.Debts = c.Debts[:max(0, n-1)]; return n }),
+	},
 	{"a grant may be any", "contract", []string{"Commit checks every grant"}, writes(func(c *headroom.Change, v headroom.View) {
 		for i, g := range c.Grants {
 			if have, ok := v.State.Grants[g.ID]; ok {
@@ -292,14 +390,22 @@ var faults = []fault{
 			}
 		}
 	})},
-	{"there may be other grants", "contract", []string{"that one grant is all, where two are"}, writes(func(c *headroom.Change, _ headroom.View) { c.AllGrants = false })},
-	{"what was used of a grant is a guard", "contract", []string{"Commit draws on a grant whatever else was drawn", "Commit refused the change, though every guard is met"}, writes(func(c *headroom.Change, v headroom.View) {
-		for i, g := range c.Grants {
-			if have := v.State.Grants[g.ID]; g.Was != nil && g.Add > 0 && have.Used != g.Was.Used {
-				c.Grants[i].Min = math.MaxInt64
+	{
+		"there may be other grants", "contract", []string{"that one grant is all, where two are"},
+		writes(func(c *headroom.Change, _ headroom.View) { c.AllGrants = false }),
+	},
+	{
+		"what was used of a grant is a guard",
+		"contract",
+		[]string{"Commit draws on a grant whatever else was drawn", "Commit refused the change, though every guard is met"},
+		writes(func(c *headroom.Change, v headroom.View) {
+			for i, g := range c.Grants {
+				if have := v.State.Grants[g.ID]; g.Was != nil && g.Add > 0 && have.Used != g.Was.Used {
+					c.Grants[i].Min = math.MaxInt64
+				}
 			}
-		}
-	})},
+		}),
+	},
 	{"a debt may be any", "contract", []string{"Commit checks every debt"}, writes(func(c *headroom.Change, v headroom.View) {
 		for i, d := range c.Debts {
 			if have, ok := v.State.Debts[d.ID]; ok && d.Was != nil {
@@ -307,14 +413,23 @@ var faults = []fault{
 			}
 		}
 	})},
-	{"the list of those who owe is one page", "contract", []string{"Owing lists every key that owes", "is not in the list"}, func(s *faulty) {
-		s.owing = func(ctx context.Context, after string, limit int) ([]headroom.Key, string, error) {
-			keys, _, err := s.Store.Owing(ctx, after, limit)
-			return keys, "", err
-		}
-	}},
+	{
+		"the list of those who owe is one page",
+		"contract",
+		[]string{"Owing lists every key that owes", "is not in the list"},
+		func(s *faulty) {
+			s.owing = func(ctx context.Context, after string, limit int) ([]headroom.Key, string, error) {
+				keys, _, err := s.Store.Owing(ctx, after, limit)
+				return keys, "", err
+			}
+		},
+	},
 	{"a key is joined from two names", "contract", []string{"keys, limits and ids stay apart", "is mixed up with another"}, keys(joined)},
-	{"a subject is found whatever its case", "contract", []string{"keys, limits and ids stay apart", "is mixed up with another"}, keys(func(k headroom.Key) headroom.Key { k.Subject = strings.ToLower(k.Subject); return k })},
+	{
+		"a subject is found whatever its case", "contract",
+		[]string{"keys, limits and ids stay apart", "is mixed up with another"},
+		keys(func(k headroom.Key) headroom.Key { k.Subject = strings.ToLower(k.Subject); return k }),
+	},
 	{"a cancelled call goes on", "contract", []string{"Commit of a cancelled context"}, func(s *faulty) {
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 			return s.Store.Commit(context.WithoutCancel(ctx), c)
@@ -373,16 +488,21 @@ var faults = []fault{
 			return v, err
 		}
 	}},
-	{"refuses where units are left, now and then", "contract", []string{"Commit refused the change, though every guard is met"}, func(s *faulty) {
-		var n atomic.Int64
-		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-			if n.Add(1)%11 != 0 {
-				return s.Store.Commit(ctx, c)
+	{
+		"refuses where units are left, now and then",
+		"contract",
+		[]string{"Commit refused the change, though every guard is met"},
+		func(s *faulty) {
+			var n atomic.Int64
+			s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
+				if n.Add(1)%11 != 0 {
+					return s.Store.Commit(ctx, c)
+				}
+				v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
+				return v, false, err
 			}
-			v, err := s.Store.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs(), Now: c.Now})
-			return v, false, err
-		}
-	}},
+		},
+	},
 
 	// What no direct rule shows: it takes many operations, long names, or many writers.
 	{"ids beyond the 150th are forgotten", "rules", []string{"hundreds of ids in one week", "repeat"}, func(s *faulty) {
@@ -397,13 +517,18 @@ var faults = []fault{
 			return s.Store.Commit(ctx, c)
 		}
 	}},
-	{"totals beyond the tenth are lost", "rules", []string{"more windows of the future than one write takes"}, shows(func(v *headroom.View) {
-		v.State.Counters = maps.Clone(v.State.Counters)
-		for name, c := range v.State.Counters {
-			c.Past = c.Past[:min(10, len(c.Past))]
-			v.State.Counters[name] = c
-		}
-	})},
+	{
+		"totals beyond the tenth are lost",
+		"rules",
+		[]string{"more windows of the future than one write takes"},
+		shows(func(v *headroom.View) {
+			v.State.Counters = maps.Clone(v.State.Counters)
+			for name, c := range v.State.Counters {
+				c.Past = c.Past[:min(10, len(c.Past))]
+				v.State.Counters[name] = c
+			}
+		}),
+	},
 	{"ids are cut at 200 bytes", "rules", []string{"the longest names"}, func(s *faulty) {
 		cut := func(id string) string { return id[:min(len(id), 200)] }
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {

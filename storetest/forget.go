@@ -14,8 +14,13 @@ import (
 func (w *world) lived(subject string) (slots, calls account) {
 	w.Helper()
 	plan := weekly("free", 1000)
-	plan.Limits = append(plan.Limits,
-		headroom.Limit{Meter: meter, Name: "day", Units: 900, Period: period(w.T, "day")}, headroom.Limit{Meter: "calls", Name: "week", Units: 1000})
+	plan.Limits = append(
+		plan.Limits,
+		headroom.Limit{
+			Meter: meter, Name: "day", Units: 900, Period: period(w.T, "day"),
+		},
+		headroom.Limit{Meter: "calls", Name: "week", Units: 1000},
+	)
 	c := w.catalog(1, headroom.Plan{Name: "own", Limits: plan.Limits})
 	slots = w.accountOn(c, 1000).of(subject)
 	calls = slots
@@ -94,7 +99,9 @@ func forgetsAll(t *testing.T, h Harness) {
 		}
 	}
 	for _, a := range []account{slots, calls} {
-		if u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: name + " & co", Meter: a.meter}); err != nil || u.Limits[0].Used != 7 {
+		if u, err := a.engine.Usage(t.Context(),
+			headroom.UsageRequest{Subject: name + " & co", Meter: a.meter}); err != nil ||
+			u.Limits[0].Used != 7 {
 			t.Errorf("of %s the organisation was owed 7: %s, %v", a.meter, usageText(u.Limits...), err)
 		}
 	}
@@ -190,10 +197,7 @@ func forgetsNoDebt(t *testing.T, h Harness) {
 			return p.catalog
 		}, headroom.ErrRejected},
 		"the catalog has lost the meter": {func(p pair, s *tap) *headroom.Catalog {
-			c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: "another", Name: "week", Units: 1}}}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := w.limited(headroom.Limit{Meter: "another", Name: "week", Units: 1})
 			return c
 		}, headroom.ErrInvalid},
 	} {

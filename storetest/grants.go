@@ -263,7 +263,8 @@ func refusalCountsGrants(t *testing.T, h Harness) {
 	a.decides(deduct, "2", 16, never, figures...)
 	a.decides(deduct, "2", 5, admitted, figures...)
 	w.set(monday)
-	a.decides(preflight, "", 95, never, "a* 0+0/10 in "+headroom.ISOWeek(monday).Key, "b 0+0/100 in "+headroom.ISOWeek(monday).Key, "week 0+0/9223372036854775807 in "+headroom.ISOWeek(monday).Key)
+	a.decides(preflight, "", 95, never, "a* 0+0/10 in "+headroom.ISOWeek(monday).Key,
+		"b 0+0/100 in "+headroom.ISOWeek(monday).Key, "week 0+0/9223372036854775807 in "+headroom.ISOWeek(monday).Key)
 	// Of two limits the one that stands in the way is named. What the other lacks, the grant could
 	// give.
 	b := w.accountOn(w.catalog(0, plan), 0)

@@ -16,7 +16,8 @@ func (a account) lives(v verb, r headroom.Request, want headroom.Reason, until t
 	a.w.Helper()
 	d, err := a.ask(v, r)
 	if err != nil || d.Reason != want || !d.Expires.Equal(until) || d.Replay != replay {
-		a.w.Fatalf("%s %q: %s, live until %s, replay %v, %v: want %s until %s, replay %v", v, r.Operation, text(d), short(d.Expires), d.Replay, err, want, short(until), replay)
+		a.w.Fatalf("%s %q: %s, live until %s, replay %v, %v: want %s until %s, replay %v", v, r.Operation, text(d),
+			short(d.Expires), d.Replay, err, want, short(until), replay)
 	}
 }
 

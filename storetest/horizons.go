@@ -18,10 +18,7 @@ func (w *world) billed(units int64, windows ...string) *headroom.Catalog {
 	for _, name := range windows {
 		plan.Limits = append(plan.Limits, headroom.Limit{Meter: name, Name: name, Units: units, Period: period(w.T, name)})
 	}
-	c, err := headroom.NewCatalog("free", []headroom.Plan{plan}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := w.limited(plan.Limits...)
 	return c
 }
 
@@ -64,7 +61,8 @@ func asLongAsTheWindow(t *testing.T, h Harness) {
 		}
 		w.set(time.Date(2031, time.July, 31, 23, 59, 59, 0, time.UTC))
 		a.spend("month", "job", 30, used, true)
-		d, err := a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: "month", Operation: "other", ID: "refund", Began: first})
+		d, err := a.engine.Refund(t.Context(),
+			headroom.RefundRequest{Subject: a.subject, Meter: "month", Operation: "other", ID: "refund", Began: first})
 		if err != nil || d.Used != used-20 || d.Reason != headroom.ReasonRefunded {
 			t.Fatalf("refund on the last day of the month: %s, %v", text(d), err)
 		}
@@ -164,7 +162,8 @@ func refundTooOld(t *testing.T, h Harness) {
 	a := w.account(200)
 	a.admit("known", 10, 10)
 	refund := func(operation, id string, began time.Time) (headroom.Decision, error) {
-		return a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Began: began})
+		return a.engine.Refund(t.Context(),
+			headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Began: began})
 	}
 	for began, target := range map[time.Time]*headroom.Error{
 		{}: headroom.ErrNotFound, base.Add(-horizon): headroom.ErrNotFound, base.Add(-horizon - time.Second): headroom.ErrTooOld, base.Add(-year): headroom.ErrTooOld,
@@ -215,7 +214,8 @@ func withoutID(t *testing.T, h Harness) {
 	a.fail("job", 11, headroom.ErrConflict)
 	a.fail("old", 1, headroom.ErrTooOld, began(base.Add(-year)))
 	for _, id := range []string{"", "job"} {
-		d, err := a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: id, ID: "refund " + id})
+		d, err := a.engine.Refund(t.Context(),
+			headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: id, ID: "refund " + id})
 		if (err == nil) != (id == "job") {
 			t.Errorf("refund of %q: %s, %v", id, text(d), err)
 		}

@@ -10,12 +10,10 @@ import (
 // dayAndWeek returns a catalog whose plan "free" has a limit by the day and one by the week.
 func (w *world) dayAndWeek(daily, weekly int64) *headroom.Catalog {
 	w.Helper()
-	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
-		{Meter: meter, Name: "week", Units: weekly}, {Meter: meter, Name: "day", Period: period(w.T, "day"), Units: daily},
-	}}}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := w.limited(
+		headroom.Limit{Meter: meter, Name: "week", Units: weekly},
+		headroom.Limit{Meter: meter, Name: "day", Period: period(w.T, "day"), Units: daily},
+	)
 	return c
 }
 
@@ -180,7 +178,8 @@ func countedAllAlong(t *testing.T, h Harness) {
 	plan := func(name, limit, window string, units int64) headroom.Plan {
 		return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: meter, Name: limit, Period: period(t, window), Units: units}}}
 	}
-	c, err := headroom.NewCatalog("weekly", []headroom.Plan{plan("weekly", "week", "week", 200), plan("daily", "day", "day", 60), {Name: "none"}}, nil)
+	c, err := headroom.NewCatalog("weekly",
+		[]headroom.Plan{plan("weekly", "week", "week", 200), plan("daily", "day", "day", 60), {Name: "none"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

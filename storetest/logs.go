@@ -33,7 +33,8 @@ func logReplayed(t *testing.T, h Harness) {
 	play := func(a account, rows []row) (s sums) {
 		for i, r := range rows {
 			d, err := a.of(fmt.Sprint(a.subject, r.subject)).engine.Deduct(t.Context(), headroom.Request{
-				Subject: fmt.Sprint(a.subject, r.subject), Meter: meter, Operation: fmt.Sprint("row ", i), Cost: r.cost, Now: r.at, Began: r.at, SkipClosed: true,
+				Subject: fmt.Sprint(a.subject, r.subject), Meter: meter, Operation: fmt.Sprint("row ", i),
+				Cost: r.cost, Now: r.at, Began: r.at, SkipClosed: true,
 			})
 			switch {
 			case err != nil:
@@ -53,7 +54,8 @@ func logReplayed(t *testing.T, h Harness) {
 	}
 	end := func(a account, rows []row) (s string) {
 		for i := range 4 {
-			u, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: fmt.Sprint(a.subject, i), Meter: meter, Now: rows[len(rows)-1].at})
+			u, err := a.engine.Usage(t.Context(),
+				headroom.UsageRequest{Subject: fmt.Sprint(a.subject, i), Meter: meter, Now: rows[len(rows)-1].at})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +77,8 @@ func logReplayed(t *testing.T, h Harness) {
 	if got := end(killed, rows); got != want {
 		t.Errorf("after a kill half-way and a replay from the start:\n%swant\n%s", got, want)
 	}
-	if half.charged+again.charged != first.charged || half.admitted+again.admitted != first.admitted || again.late == 0 || again.replayed == 0 {
+	if half.charged+again.charged != first.charged || half.admitted+again.admitted != first.admitted || again.late == 0 ||
+		again.replayed == 0 {
 		t.Errorf("half %+v and all again %+v do not make up %+v", half, again, first)
 	}
 }

@@ -119,7 +119,10 @@ func (p *play) catalog() *headroom.Catalog {
 		plan := headroom.Plan{Name: name}
 		for meter, limits := range meters {
 			for _, l := range limits {
-				limit := headroom.Limit{Meter: meter, Name: l.name, Units: l.units, Mode: l.mode, CarryOver: l.carry, Thresholds: l.thresholds}
+				limit := headroom.Limit{
+					Meter: meter, Name: l.name, Units: l.units, Mode: l.mode, CarryOver: l.carry,
+					Thresholds: l.thresholds,
+				}
 				if l.daily {
 					limit.Period = period(p.w.T, "day")
 				}
@@ -230,7 +233,10 @@ func (p *play) key() headroom.Key {
 }
 
 // costs are the usual costs of the first ids, and further ones.
-var costs = []int64{1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2, math.MaxInt64 - 100, math.MaxInt64}
+var costs = []int64{
+	1, 0, 5, 10, 20, 30, 40, 50, 70, 100, 1, 2, 3, 199, 200, 201, 300, 301, 1 << 53, 1<<60 - 7, math.MaxInt64 / 2,
+	math.MaxInt64 - 100, math.MaxInt64,
+}
 
 func (p *play) request() headroom.Request {
 	key := p.key()
@@ -253,7 +259,9 @@ func (p *play) request() headroom.Request {
 	r.Plan = one(p, "caller's plan", "", "", "", "free", "pro")
 	r.AnyPlan = odds(p, "any plan", 3)
 	if odds(p, "began", 3) {
-		r.Began = p.now.Add(-one(p, "age", time.Hour, 20*time.Hour, 36*time.Hour, 37*time.Hour, 8*day, horizon, horizon+time.Second, year, -day))
+		r.Began = p.now.Add(
+			-one(p, "age", time.Hour, 20*time.Hour, 36*time.Hour, 37*time.Hour, 8*day, horizon, horizon+time.Second, year, -day),
+		)
 	}
 	return r
 }
@@ -337,8 +345,10 @@ func (p *play) setPlan() {
 
 // compare fails the test unless the answer and its error are those of the model.
 func (p *play) compare(call string, r headroom.Request, got string, err error, want string, code headroom.Code) {
-	asked := fmt.Sprintf("step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, by a store's clock of %s and a host's of %s", p.step, call, r.Operation, r.Cost, r.Meter,
-		strings.TrimPrefix(r.Subject, p.prefix), r.Plan, r.Over, r.SkipClosed, short(r.Now), short(r.Began), short(p.w.now()), short(p.host))
+	asked := fmt.Sprintf(
+		"step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, by a store's clock of %s and a host's of %s",
+		p.step, call, r.Operation, r.Cost, r.Meter, strings.TrimPrefix(r.Subject, p.prefix), r.Plan, r.Over,
+		r.SkipClosed, short(r.Now), short(r.Began), short(p.w.now()), short(p.host))
 	p.Log(asked)
 	var failure *headroom.Error
 	errors.As(err, &failure)

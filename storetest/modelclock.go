@@ -15,7 +15,10 @@ func (p *play) tick() {
 	if odds(p, "week turns", 16) {
 		p.now = mondayOf(p.now).Add(week + one(p, "around", 0, -time.Second, time.Second, time.Minute, 4*time.Minute, 6*time.Minute))
 	} else if odds(p, "time passes", 5) {
-		p.now = p.now.Add(one(p, "passes", time.Second, time.Second, time.Minute, time.Minute, time.Hour, 5*time.Hour, 5*time.Hour, day, 3*day, 6*day, week, 16*day))
+		p.now = p.now.Add(
+			one(p, "passes", time.Second, time.Second, time.Minute, time.Minute, time.Hour, 5*time.Hour, 5*time.Hour,
+				day, 3*day, 6*day, week, 16*day),
+		)
 	}
 	lie := func(whose string) time.Duration {
 		if !odds(p, whose+" clock lies", 8) {

@@ -182,7 +182,8 @@ func (p *play) refund() {
 		return
 	}
 	p.gone(key, id, p.at(r.Now))
-	d, err := p.engine.Refund(context.Background(), headroom.RefundRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, ID: id, Units: r.Cost, Now: r.Now})
+	d, err := p.engine.Refund(context.Background(),
+		headroom.RefundRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, ID: id, Units: r.Cost, Now: r.Now})
 	if p.distrusted(r.Now, err) {
 		return
 	}
@@ -197,7 +198,11 @@ func (p *play) grant() {
 	n := one(p, "grant", 0, 1, 2, 3, 4)
 	expires := base.Add(time.Duration(n+1) * one(p, "expires", 5*day, 5*day, 5*day, 6*day))
 	units := one(p, "units", int64(n*20+15), int64(n*20+15), 1)
-	r := headroom.Request{Subject: key.Subject, Meter: key.Meter, Operation: one(p, "id", fmt.Sprint("grant ", n), fmt.Sprint("grant ", n), "id 4"), Now: p.given(), Cost: units}
+	r := headroom.Request{
+		Subject: key.Subject, Meter: key.Meter,
+		Operation: one(p, "id", fmt.Sprint("grant ", n), fmt.Sprint("grant ", n), "id 4"), Now: p.given(),
+		Cost: units,
+	}
 	if r.Operation == "id 4" {
 		expires = base.Add(2 * year) // so that no id is given to a second grant
 	}
@@ -212,7 +217,8 @@ func (p *play) grant() {
 		return
 	}
 	p.gifts[fmt.Sprint(key, id)] = true
-	d, err := p.engine.Grant(context.Background(), headroom.GrantRequest{Subject: r.Subject, Meter: r.Meter, ID: id, Units: units, Expires: expires, Now: r.Now})
+	d, err := p.engine.Grant(context.Background(),
+		headroom.GrantRequest{Subject: r.Subject, Meter: r.Meter, ID: id, Units: units, Expires: expires, Now: r.Now})
 	if p.distrusted(r.Now, err) {
 		return
 	}
@@ -313,7 +319,8 @@ func (p *play) dying(organisation string) *headroom.Engine {
 		return nil
 	}
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		settles := slices.ContainsFunc(c.Records, func(r headroom.RecordStep) bool { return r.Is != nil && r.Is.Kind == headroom.KindSettled })
+		settles := slices.ContainsFunc(c.Records,
+			func(r headroom.RecordStep) bool { return r.Is != nil && r.Is.Kind == headroom.KindSettled })
 		if dead = dead || c.Key.Subject == organisation && settles; dead {
 			return headroom.View{}, false, headroom.Errorf(headroom.CodeUnavailable, errDied, "nothing was written")
 		}
@@ -330,7 +337,9 @@ func (p *play) dying(organisation string) *headroom.Engine {
 // time, which reads no clock.
 func (p *play) finish(of headroom.Key, given time.Time) {
 	if !given.IsZero() || odds(p, "a look finishes", 2) {
-		if u, err := p.engine.Usage(context.Background(), headroom.UsageRequest{Subject: of.Subject, Meter: of.Meter, Now: given}); err != nil || len(u.Debts) != 0 {
+		if u, err := p.engine.Usage(context.Background(),
+			headroom.UsageRequest{Subject: of.Subject, Meter: of.Meter, Now: given}); err != nil ||
+			len(u.Debts) != 0 {
 			p.Fatalf("step %d: a look at %v leaves %v, %v", p.step, of, u.Debts, err)
 		}
 		return

@@ -13,10 +13,15 @@ import (
 // width, composed characters or the direction of writing, or look like something that a store
 // writes itself.
 var hostile = []string{
-	"a", "A", "a#b", "a:b", "a/b", "a~b", "a%b", "a%2Fb", "a%252Fb", "a_b", "a-b", "a.b", "a|b", "a,b", "a@b", "a!b", `a\b`, `a"b`, "a'b", "a b", "a  b", " a", "a ", "a\tb", "a\nb", "a\r\nb",
-	"a\x00", "a\x00b", "\x00", "\x00a", "\x01", "\x7f", "a\u200bb", "\ufeffa", "\u00e9", "e\u0301", "\u212b", "\u00c5", "A\u030a", "\ufb01", "fi", "\U0001f469\u200d\U0001f680", "\U0001f469\U0001f680", "\u0645\u0631\u062d\u0628\u0627", "\u202ea\u202cb",
-	"\u65e5\u672c\u8a9e", "\uff41", "\u0130", "i\u0307", "\u0131", "\u00df", "ss", "\u1e9e", "\U0010ffff", "\uffff", "\ufffd", "..", ".", "/", "//", "#", ":", "%", "%00", "~", "~0", "~1", "$", "#count", "quotaCount", "quotaOps", "d30@week:1779667200", "null", "0", "00", "-1", "1e3", "true",
-	"0123456789abcdef", "0123456789abcdefg", "0123456789abcde", "0123456789ABCDEF", "=", "AAAA", "AAAA====",
+	"a", "A", "a#b", "a:b", "a/b", "a~b", "a%b", "a%2Fb", "a%252Fb", "a_b", "a-b", "a.b", "a|b", "a,b", "a@b",
+	"a!b", `a\b`, `a"b`, "a'b", "a b", "a  b", " a", "a ", "a\tb", "a\nb", "a\r\nb", "a\x00", "a\x00b",
+	"\x00", "\x00a", "\x01", "\x7f", "a\u200bb", "\ufeffa", "\u00e9", "e\u0301", "\u212b", "\u00c5",
+	"A\u030a", "\ufb01", "fi", "\U0001f469\u200d\U0001f680", "\U0001f469\U0001f680",
+	"\u0645\u0631\u062d\u0628\u0627", "\u202ea\u202cb", "\u65e5\u672c\u8a9e", "\uff41", "\u0130", "i\u0307",
+	"\u0131", "\u00df", "ss", "\u1e9e", "\U0010ffff", "\uffff", "\ufffd", "..", ".", "/", "//", "#", ":", "%",
+	"%00", "~", "~0", "~1", "$", "#count", "quotaCount", "quotaOps", "d30@week:1779667200", "null", "0", "00",
+	"-1", "1e3", "true", "0123456789abcdef", "0123456789abcdefg", "0123456789abcde", "0123456789ABCDEF", "=",
+	"AAAA", "AAAA====",
 }
 
 func badInput(t *testing.T, h Harness) {
@@ -92,10 +97,7 @@ func metersApart(t *testing.T, h Harness) {
 	for _, name := range hostile {
 		p.Limits = append(p.Limits, headroom.Limit{Meter: name, Name: "week", Units: 1000})
 	}
-	c, err := headroom.NewCatalog("free", []headroom.Plan{p}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.limited(p.Limits...)
 	a := w.accountOn(c, 1000)
 	for i, name := range hostile {
 		a.meter = name
@@ -144,10 +146,7 @@ func longestNames(t *testing.T, h Harness) {
 		{Meter: long, Name: strings.Repeat("l", 32), Units: 1 << 20}, {Meter: long[1:] + "n", Name: "week", Units: 1 << 20},
 		{Meter: strings.Repeat("\U0001f3a7", headroom.MaxMeter/4), Name: "week", Units: 1 << 20},
 	}}
-	c, err := headroom.NewCatalog("free", []headroom.Plan{p}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.limited(p.Limits...)
 	a := w.accountOn(c, 1<<20)
 	for i, subject := range []string{
 		a.subject + strings.Repeat("s", headroom.MaxSubject-len(a.subject)-1) + "1",
@@ -185,7 +184,9 @@ func meterSubjectBorder(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	pairs := [][2]string{}
 	for _, sep := range []string{"_", "#", ":", "/", "~", "%", "|", "\x00", "\x00\x00", "\u0301", "."} {
-		pairs = append(pairs, [2]string{"a", "b" + sep + "c"}, [2]string{"a" + sep + "b", "c"}, [2]string{"a" + sep, "b" + sep + "c"}, [2]string{"a", sep + "b" + sep + "c"})
+		pairs = append(pairs,
+			[2]string{"a", "b" + sep + "c"}, [2]string{"a" + sep + "b", "c"},
+			[2]string{"a" + sep, "b" + sep + "c"}, [2]string{"a", sep + "b" + sep + "c"})
 	}
 	p := headroom.Plan{Name: "free"}
 	known := map[string]bool{}
@@ -195,10 +196,7 @@ func meterSubjectBorder(t *testing.T, h Harness) {
 			p.Limits = append(p.Limits, headroom.Limit{Meter: m, Name: "week", Units: 1000})
 		}
 	}
-	c, err := headroom.NewCatalog("free", []headroom.Plan{p}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.limited(p.Limits...)
 	a := w.accountOn(c, 1000)
 	own := a.subject
 	for i, pair := range pairs {

@@ -12,10 +12,7 @@ import (
 // notified returns a subject with a limit of so many units a week, which has these thresholds.
 func (w *world) notified(units int64, thresholds ...int) account {
 	w.Helper()
-	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: units, Thresholds: thresholds}}}}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := w.limited(headroom.Limit{Meter: meter, Name: "week", Units: units, Thresholds: thresholds})
 	return w.accountOn(c, units)
 }
 
@@ -74,7 +71,8 @@ func crossedOnce(t *testing.T, h Harness) {
 	if got := last.crosses2(deduct, "b", 1, base, 50); !slices.Equal(got, fifty) {
 		t.Errorf("the repeat of a later week has notices %q, want %q", got, fifty)
 	}
-	all := slices.Concat(fifty, two, past, a.crosses(deduct, "g", 300, monday, 50, 80, 100, 150), a.of(a.subject+"x").crosses(deduct, "g", 300, monday, 50, 80, 100, 150))
+	all := slices.Concat(fifty, two, past, a.crosses(deduct, "g", 300, monday, 50, 80, 100, 150),
+		a.of(a.subject+"x").crosses(deduct, "g", 300, monday, 50, 80, 100, 150))
 	slices.Sort(all)
 	if n := len(slices.Compact(all)); n != 12 {
 		t.Errorf("%d notices are of %d ids", 12, n)
@@ -103,15 +101,12 @@ func (a account) crosses2(v verb, id string, cost int64, in time.Time, percents 
 
 func crossedInEachLimit(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
-		{Meter: meter, Name: "day", Period: period(t, "day"), Units: 60, Thresholds: []int{50}},
-		{Meter: meter, Name: "shadow", Units: 10, Mode: headroom.Shadow, Thresholds: []int{100, 200}},
-		{Meter: meter, Name: "soft", Units: 30, Mode: headroom.Soft, Thresholds: []int{100}},
-		{Meter: meter, Name: "week", Units: 200, Thresholds: []int{50}},
-	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.limited(
+		headroom.Limit{Meter: meter, Name: "day", Period: period(t, "day"), Units: 60, Thresholds: []int{50}},
+		headroom.Limit{Meter: meter, Name: "shadow", Units: 10, Mode: headroom.Shadow, Thresholds: []int{100, 200}},
+		headroom.Limit{Meter: meter, Name: "soft", Units: 30, Mode: headroom.Soft, Thresholds: []int{100}},
+		headroom.Limit{Meter: meter, Name: "week", Units: 200, Thresholds: []int{50}},
+	)
 	a := w.accountOn(c, 0)
 	for i, want := range []string{"day 50, shadow 100, shadow 200, soft 100, ", "", "day 50, week 50, "} {
 		w.set(base.Add(time.Duration(i/2) * day))
@@ -211,10 +206,7 @@ func crossedOddLimits(t *testing.T, h Harness) {
 	endless := w.notified(headroom.Unlimited, 50)
 	endless.crosses(deduct, "a", headroom.Unlimited, base)
 
-	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: 100, CarryOver: 100, Thresholds: []int{50}}}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.limited(headroom.Limit{Meter: meter, Name: "week", Units: 100, CarryOver: 100, Thresholds: []int{50}})
 	a := w.accountOn(c, 100)
 	a.crosses(deduct, "a", 0, base)
 	w.set(monday)

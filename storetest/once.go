@@ -129,7 +129,8 @@ func forgottenAfterTwoHorizons(t *testing.T, h Harness) {
 	a.admit("old", 10, 11)
 	v, err := w.store.Load(t.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}})
 	if err != nil || !v.State.Epoch.Equal(turn.Add(2*horizon)) || !v.State.EpochBefore.Equal(turn.Add(horizon)) {
-		t.Errorf("generations of ids of %s and %s, %v: want %s and %s", v.State.Epoch, v.State.EpochBefore, err, turn.Add(2*horizon), turn.Add(horizon))
+		t.Errorf("generations of ids of %s and %s, %v: want %s and %s", v.State.Epoch, v.State.EpochBefore, err,
+			turn.Add(2*horizon), turn.Add(horizon))
 	}
 	a.replay("old", 10, 11)
 	a.in(turn.Add(horizon)).replay("first", 1, 11)

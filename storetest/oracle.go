@@ -82,7 +82,10 @@ type crossing struct {
 
 func (o *oracle) book(k headroom.Key) *book {
 	if o.books[k] == nil {
-		o.books[k] = &book{windows: map[string]*standingWindow{}, ids: map[string]*work{}, aside: map[string]*work{}, gifts: map[string]*gift{}}
+		o.books[k] = &book{
+			windows: map[string]*standingWindow{}, ids: map[string]*work{}, aside: map[string]*work{},
+			gifts: map[string]*gift{},
+		}
 	}
 	return o.books[k]
 }
@@ -233,14 +236,21 @@ func (b *book) granted(now time.Time) (sum int64) {
 
 // decision shows how the limits stand. asked is the part of the cost that is new, and charged says
 // that the counts have it already.
-func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why headroom.Reason, cost, asked int64, charged bool) headroom.Decision {
+func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why headroom.Reason, cost, asked int64,
+	charged bool) headroom.Decision {
 	refused := why == headroom.ReasonOverLimit || why == headroom.ReasonNeverFits
-	d := headroom.Decision{Allowed: !refused && why != headroom.ReasonClosed, Reason: why, Plan: plan, Cost: cost, Limit: math.MaxInt64, Remaining: math.MaxInt64, Granted: b.granted(now)}
+	d := headroom.Decision{
+		Allowed: !refused && why != headroom.ReasonClosed, Reason: why, Plan: plan, Cost: cost, Limit: math.MaxInt64,
+		Remaining: math.MaxInt64, Granted: b.granted(now),
+	}
 	var strictest *stand
 	never := func(s *stand) bool { return refused && asked-d.Granted > s.most() }
 	for i := range all {
 		s := &all[i]
-		l := headroom.LimitState{Name: s.name, Mode: s.mode, Window: s.window(s.start), Used: s.used, Held: s.held, Limit: s.allowance(), Remaining: max(0, s.remaining())}
+		l := headroom.LimitState{
+			Name: s.name, Mode: s.mode, Window: s.window(s.start), Used: s.used, Held: s.held, Limit: s.allowance(),
+			Remaining: max(0, s.remaining()),
+		}
 		if s.mode != headroom.Hard && asked > 0 {
 			l.Over = charged && s.remaining() < 0 || !charged && asked > s.remaining()
 		}

@@ -15,7 +15,8 @@ func (c *call) hold(lasts time.Duration) answer {
 		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now))
 	case c.r.Renew && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)):
 		return c.until(lasts, c.holdAgain(w, lasts))
-	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost, w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
+	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost,
+		w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
 		return c.replay(w, headroom.ReasonAdmitted, true)
 	}
 	return failed(headroom.CodeConflict)

@@ -328,7 +328,10 @@ func (c *call) notices(w *work, all []stand, why headroom.Reason) (notices []hea
 // notice says that a threshold was crossed. Its id is what it is about. The ids of the engine are
 // other texts, and must be as unique.
 func (c *call) notice(x crossing, s stand) headroom.Notice {
-	return headroom.Notice{ID: noticeName(c.key, x.limit, x.percent, x.start), Limit: x.limit, Percent: x.percent, Window: s.window(x.start)}
+	return headroom.Notice{
+		ID: noticeName(c.key, x.limit, x.percent, x.start), Limit: x.limit, Percent: x.percent,
+		Window: s.window(x.start),
+	}
 }
 
 func noticeName(key headroom.Key, limit string, percent int, start time.Time) string {

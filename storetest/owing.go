@@ -118,7 +118,8 @@ func debtsFull(t *testing.T, h Harness) {
 	for range 3 {
 		j, err := tapped.ask("more", 1)
 		var failure *headroom.Error
-		if !errors.Is(err, headroom.ErrUnavailable) || errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.As(err, &failure) || j.Allowed {
+		if !errors.Is(err, headroom.ErrUnavailable) || errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.As(err, &failure) ||
+			j.Allowed {
 			t.Fatalf("with %d debts: %v, %v", headroom.MaxDebts, j.Allowed, err)
 		}
 		other.free()

@@ -79,7 +79,10 @@ func usageUnderPlan(t *testing.T, h Harness) {
 func planOfAllMeters(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	of := func(plan string, slots, tokens int64) headroom.Plan {
-		return headroom.Plan{Name: plan, Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: slots}, {Meter: "tokens", Name: "week", Units: tokens}}}
+		return headroom.Plan{
+			Name:   plan,
+			Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: slots}, {Meter: "tokens", Name: "week", Units: tokens}},
+		}
 	}
 	a := w.accountOn(w.catalog(1, of("small", 10, 1000), of("large", 20, 2000)), 1)
 	tokens := func(a account, limit int64) account { a.meter, a.limit = "tokens", limit; return a }
@@ -235,10 +238,10 @@ func limitAdded(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
 	a.admit("a", 150, 150)
-	both, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: 200}, {Meter: meter, Name: "burst", Units: 20}}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	both := w.limited(
+		headroom.Limit{Meter: meter, Name: "week", Units: 200},
+		headroom.Limit{Meter: meter, Name: "burst", Units: 20},
+	)
 	b := a.on(both, headroom.Options{})
 	for _, c := range []struct {
 		id      string

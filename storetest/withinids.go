@@ -83,7 +83,8 @@ func oneIDCrashes(t *testing.T, h Harness) {
 		_, _ = tapped.ask("job", 50)
 		over := s.commits.Load() < n
 		if j, err := q.ask("job", 50); err != nil || !j.Allowed || j.Organisation.Replay || j.User.Replay {
-			t.Fatalf("after death %d of the first user: %v, %v; organisation: %s; user: %s", n, j.Allowed, err, text(j.Organisation), text(j.User))
+			t.Fatalf("after death %d of the first user: %v, %v; organisation: %s; user: %s", n, j.Allowed, err,
+				text(j.Organisation), text(j.User))
 		}
 		p.sweep(0)
 		user := p.peek()
@@ -100,8 +101,22 @@ func oneIDCrashes(t *testing.T, h Harness) {
 func withinIDsApart(t *testing.T, h Harness) {
 	long := strings.Repeat("ж", 100)
 	names := [][2]string{
-		{"a", "b@c"}, {"c", "a@b"}, {"b@c", "a"}, {"a", "b"}, {"b", "a"}, {"a b", "c"}, {"a", "b c"}, {`a" "b`, "c"}, {"a", `b" "c`},
-		{long + "1", long + "1"}, {long + "1", long + "2"}, {long + "2", long + "1"}, {"x" + long, "x" + long}, {strings.Repeat("s", headroom.MaxSubject), strings.Repeat("o", headroom.MaxOperation)},
+		{"a", "b@c"},
+		{"c", "a@b"},
+		{"b@c", "a"},
+		{"a", "b"},
+		{"b", "a"},
+		{"a b", "c"},
+		{"a", "b c"},
+		{`a" "b`, "c"},
+		{"a", `b" "c`},
+		{
+			long + "1", long + "1",
+		},
+		{long + "1", long + "2"},
+		{long + "2", long + "1"},
+		{"x" + long, "x" + long},
+		{strings.Repeat("s", headroom.MaxSubject), strings.Repeat("o", headroom.MaxOperation)},
 	}
 	p := newWorld(t, h).newPair(1000)
 	seen := map[string][2]string{}

@@ -84,6 +84,16 @@ func (w *world) catalog(units int64, more ...headroom.Plan) *headroom.Catalog {
 	return c
 }
 
+// limited returns a catalog with one plan, "free", that has these limits.
+func (w *world) limited(limits ...headroom.Limit) *headroom.Catalog {
+	w.Helper()
+	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: limits}}, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
 // weekly is a plan with one limit, by the week.
 func weekly(name string, units int64) headroom.Plan {
 	return headroom.Plan{Name: name, Limits: []headroom.Limit{{Meter: meter, Name: "week", Units: units}}}
@@ -105,7 +115,10 @@ func (w *world) engine(store headroom.Store, c *headroom.Catalog, o headroom.Opt
 // a week.
 func (w *world) accountOn(c *headroom.Catalog, units int64) account {
 	w.Helper()
-	return account{w: w, catalog: c, engine: w.engine(w.store, c, headroom.Options{}), subject: "s" + rand.Text()[:10], meter: meter, plan: "free", limit: units}
+	return account{
+		w: w, catalog: c, engine: w.engine(w.store, c, headroom.Options{}), subject: "s" + rand.Text()[:10],
+		meter: meter, plan: "free", limit: units,
+	}
 }
 
 // text shows every field of a decision except its Limits.
@@ -117,7 +130,8 @@ func text(d headroom.Decision) string {
 	if d.Replay {
 		replay = "replay, "
 	}
-	s := fmt.Sprintf("%s (%s%s) %d on plan %q: %d used and %d held of %d by %q, %d left, in %s", verb, replay, d.Reason, d.Cost, d.Plan, d.Used, d.Held, d.Limit, d.LimitName, d.Remaining, span(d.Window))
+	s := fmt.Sprintf("%s (%s%s) %d on plan %q: %d used and %d held of %d by %q, %d left, in %s", verb, replay,
+		d.Reason, d.Cost, d.Plan, d.Used, d.Held, d.Limit, d.LimitName, d.Remaining, span(d.Window))
 	if d.Unremembered {
 		s += ", not remembered"
 	}

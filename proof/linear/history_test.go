@@ -146,7 +146,10 @@ func (w *world) plan(number uint64) *history {
 
 // draws makes up a request.
 func draws(r *rand.Rand, costs []int64) ask {
-	verbs := []verb{deduct, deduct, deduct, deduct, deduct, hold, hold, hold, settle, settle, settle, release, release, refund, grant, setPlan, usage, usage}
+	verbs := []verb{
+		deduct, deduct, deduct, deduct, deduct, hold, hold, hold, settle, settle, settle, release, release, refund,
+		grant, setPlan, usage, usage,
+	}
 	a := ask{verb: verbs[r.IntN(len(verbs))], id: r.IntN(operations)}
 	switch odd := r.IntN(25) == 0; {
 	case odd:
@@ -282,7 +285,10 @@ func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start 
 			return reply{}, err
 		}
 		l := u.Limits[0]
-		out := reply{allowed: true, plan: u.Plan, week: week(l.Window), used: l.Used, held: l.Held, limit: l.Limit, left: l.Remaining, granted: u.Granted}
+		out := reply{
+			allowed: true, plan: u.Plan, week: week(l.Window), used: l.Used, held: l.Held, limit: l.Limit,
+			left: l.Remaining, granted: u.Granted,
+		}
 		for _, t := range l.History {
 			out.past += t.Units
 		}

@@ -102,8 +102,14 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 			began := time.Now()
 			sum := w.check(report.Of(store.few, 10_000))
 			row := report.Row{
-				Part: "linearizability", Name: store.name, Count: int64(sum.histories), Unit: "histories", Took: time.Since(began),
-				Note: fmt.Sprintf("%d calls, of which an error answered %d; %d undecided, where %d had a fault; %d of ambiguous outcome; the week turned in %d histories", sum.calls, sum.failed, sum.undecided, sum.faulted, sum.ambiguous, sum.turned),
+				Part:  "linearizability",
+				Name:  store.name,
+				Count: int64(sum.histories),
+				Unit:  "histories",
+				Took:  time.Since(began),
+				Note: fmt.Sprintf(
+					"%d calls, of which an error answered %d; %d undecided, where %d had a fault; %d of ambiguous outcome; the week turned in %d histories",
+					sum.calls, sum.failed, sum.undecided, sum.faulted, sum.ambiguous, sum.turned),
 			}
 			if sum.bad != nil {
 				t.Errorf("%s; see %s\n%s", sum.wrong, sum.in.page(sum.bad), sum.in.text(sum.bad))

@@ -210,7 +210,8 @@ func (s state) take(a ask, t times) (state, reply) {
 	case a.verb == hold && w.verb == "":
 		a.record = false
 		return s.charge(a, work{verb: hold, cost: a.units, expires: t.at + a.lasts}, a.units, t)
-	case a.verb == hold && (w.verb == hold || w.verb == release) && w.cost == a.units, a.verb == hold && w.verb == settle && w.estimate == a.units:
+	case a.verb == hold && (w.verb == hold || w.verb == release) && w.cost == a.units,
+		a.verb == hold && w.verb == settle && w.estimate == a.units:
 		return s, s.again(t, headroom.ReasonAdmitted, a.units, w.first())
 	case (a.verb == settle || a.verb == release) && w.verb == "":
 		return s, failed(headroom.CodeNotFound)
@@ -415,7 +416,8 @@ func (r reply) String() string {
 	if r.replay {
 		s += " (replay)"
 	}
-	s += fmt.Sprintf(" %d, on %s week %d: %d used, %d held of %d, %d left, %d granted", r.cost, r.plan, r.week, r.used, r.held, r.limit, r.left, r.granted)
+	s += fmt.Sprintf(" %d, on %s week %d: %d used, %d held of %d, %d left, %d granted", r.cost, r.plan, r.week,
+		r.used, r.held, r.limit, r.left, r.granted)
 	if r.reason == "" {
 		s += fmt.Sprintf("; last week %d; grants: %s; holds: %s", r.past, r.grants, r.living)
 	}

@@ -125,7 +125,8 @@ func onDynamo(t *testing.T, engine string, seed uint64) *world {
 	w.idle = wire.under.Wait
 	table := fmt.Sprintf("linear-%d", tables.Add(1))
 	for _, attempts := range []int{3, 1} {
-		s, err := dynamostore.New(enginetest.Client(t, engine, wire, attempts), dynamostore.Options{Table: table, Logger: slog.New(slog.DiscardHandler)})
+		s, err := dynamostore.New(enginetest.Client(t, engine, wire, attempts),
+			dynamostore.Options{Table: table, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			err = s.CreateTables(t.Context())
 		}

@@ -37,15 +37,18 @@ func run(ctx context.Context, args []string) error {
 	tests := flags.String("tests", "", "the packages whose tests run, separated by commas. Empty: those that are changed")
 	only := flags.String("run", "", "only the tests that go test -run takes for this")
 	files := flags.String("files", "", "change only files whose path fits this regular expression")
-	skip := flags.String("skip", `\.(Debug|Info|Warn|Error)(Context)?\(`, "leave no statement out that fits this regular expression. The default: what is logged")
-	at := flags.String("at", "", "try only the changes at these places, FILE:LINE or FILE:LINE:COLUMN, separated by commas: those that an earlier run has listed")
+	skip := flags.String("skip", `\.(Debug|Info|Warn|Error)(Context)?\(`,
+		"leave no statement out that fits this regular expression. The default: what is logged")
+	at := flags.String("at", "",
+		"try only the changes at these places, FILE:LINE or FILE:LINE:COLUMN, separated by commas: those that an earlier run has listed")
 	sample := flags.Int("sample", 0, "try so many of the changes, drawn at random. 0: all")
 	seed := flags.Uint64("seed", 1, "of that draw")
 	jobs := flags.Int("jobs", min(2, runtime.NumCPU()), "how many run at the same time")
 	least := flags.Float64("least", 0, "fail if a smaller share is noticed, in percent")
 	verbose := flags.Bool("v", false, "tell for each change which test notices it")
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Change packages in small ways, one at a time, and list the changes that no test notices.\n\n  go run ./proof/mutants [flags] PACKAGES\n\n")
+		fmt.Fprint(flags.Output(),
+			"Change packages in small ways, one at a time, and list the changes that no test notices.\n\n  go run ./proof/mutants [flags] PACKAGES\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -77,7 +80,8 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	all, err := r.mutants(func(path string) bool { return wanted.MatchString(path) }, func(s string) bool { return *skip != "" && unmissed.MatchString(s) })
+	all, err := r.mutants(func(path string) bool { return wanted.MatchString(path) },
+		func(s string) bool { return *skip != "" && unmissed.MatchString(s) })
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,8 @@ func (m *mutator) binary(n *ast.BinaryExpr) {
 	if !ok || n.Op == token.ADD && ofStrings(n) {
 		return
 	}
-	m.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to.String(), fmt.Sprintf("%s in place of %s: %s", to, n.Op, short(m.source(n.Pos(), n.End()))))
+	m.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to.String(),
+		fmt.Sprintf("%s in place of %s: %s", to, n.Op, short(m.source(n.Pos(), n.End()))))
 }
 
 // ofStrings reports whether a sum is seen to be one of strings.

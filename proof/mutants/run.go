@@ -198,7 +198,8 @@ func (r *runner) measure() error {
 		p := &r.tests[i]
 		profile := filepath.Join(r.temp, fmt.Sprint("reached-", i))
 		begun := time.Now()
-		if out, err := r.goes("test", "-count=1", "-run", r.only, "-coverpkg", strings.Join(names, ","), "-coverprofile", profile, p.ImportPath); err != nil {
+		if out, err := r.goes("test", "-count=1", "-run", r.only, "-coverpkg", strings.Join(names, ","),
+			"-coverprofile", profile, p.ImportPath); err != nil {
 			return fmt.Errorf("the tests of %s fail without a change: %w\n%s", p.ImportPath, err, out)
 		}
 		p.took = time.Since(begun)
@@ -311,7 +312,8 @@ func (r *runner) one(n int, m mutant) (v verdict, by string, err error) {
 	}
 	for _, t := range tests {
 		limit := 10*time.Second + 3*t.took // a change may make a loop endless
-		out, err := r.goes("test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-run", r.only, "-timeout", limit.String(), t.ImportPath)
+		out, err := r.goes("test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-run", r.only,
+			"-timeout", limit.String(), t.ImportPath)
 		if err == nil {
 			continue
 		}

@@ -87,7 +87,10 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil func(headroom.Store) headroom.Store, faults ...fault) *run {
 	t.Helper()
-	n := &run{T: t, name: name, seed: seed, many: many, late: slices.ContainsFunc(faults, fault.late), table: fmt.Sprintf("network-%d", tables.Add(1)), live: make([]*account, report.Of(6, 12))}
+	n := &run{
+		T: t, name: name, seed: seed, many: many, late: slices.ContainsFunc(faults, fault.late),
+		table: fmt.Sprintf("network-%d", tables.Add(1)), live: make([]*account, report.Of(6, 12)),
+	}
 	n.clock.Store(monday.Add(-10 * time.Second).Unix())
 	url := enginetest.Start(t, engine)
 	n.raw = client(url, 3)
@@ -150,7 +153,8 @@ func (n *run) found() int {
 
 // wrong notes a violation of what is known of a work.
 func (n *run) wrong(a *account, w *work, err error) {
-	n.violated("subject %s, %s of %s, cost %d, estimate %d, first asked for in week %d: %v", a.name, w.verb, w.id, w.cost, w.was, w.since, err)
+	n.violated("subject %s, %s of %s, cost %d, estimate %d, first asked for in week %d: %v", a.name, w.verb, w.id,
+		w.cost, w.was, w.since, err)
 }
 
 // transient are the codes after which a caller asks again.
@@ -268,7 +272,14 @@ func (n *run) look(ctx context.Context, a *account) {
 	a.mu.Lock()
 	s := a.begin()
 	a.mu.Unlock()
-	out, err := n.raw.GetItem(ctx, &dynamodb.GetItemInput{TableName: &n.table, Key: map[string]types.AttributeValue{"userId": &types.AttributeValueMemberS{Value: a.name}}, ConsistentRead: aws.Bool(true)})
+	out, err := n.raw.GetItem(
+		ctx,
+		&dynamodb.GetItemInput{
+			TableName:      &n.table,
+			Key:            map[string]types.AttributeValue{"userId": &types.AttributeValueMemberS{Value: a.name}},
+			ConsistentRead: aws.Bool(true),
+		},
+	)
 	a.ends(s)
 	if err != nil {
 		n.Error(err)
@@ -386,13 +397,18 @@ func (n *run) compare(w *work, text string) error {
 	is := func(kind headroom.Kind, cost int64) bool {
 		return text != "" && record.Kind == kind && record.Cost == cost
 	}
-	kinds := map[verb]headroom.Kind{deduct: headroom.KindDeduct, hold: headroom.KindHold, settle: headroom.KindSettled, release: headroom.KindReleased}
+	kinds := map[verb]headroom.Kind{
+		deduct: headroom.KindDeduct, hold: headroom.KindHold, settle: headroom.KindSettled,
+		release: headroom.KindReleased,
+	}
 	cost := w.cost
 	if w.verb == release {
 		cost = w.was
 	}
 	switch {
-	case w.state == charged && is(kinds[w.verb], cost), w.state == refused && w.verb != settle && text == "", w.state == refused && w.verb == settle && is(headroom.KindHold, w.was):
+	case w.state == charged && is(kinds[w.verb], cost),
+		w.state == refused && w.verb != settle && text == "",
+		w.state == refused && w.verb == settle && is(headroom.KindHold, w.was):
 		return nil
 	case w.state == refused && n.late && is(kinds[w.verb], cost):
 		n.overtaken.Add(1)
@@ -490,9 +506,16 @@ func TestAFaultyNetwork(t *testing.T) {
 			n := newRun(t, engine, name+" ("+engine+")", seed, int64(report.Of(few, many)), unspoilt, faults...)
 			defer func() {
 				report.Add(t, report.Row{
-					Part: "faulty network", Name: n.name, Count: min(n.begun.Load(), n.many), Unit: "operations", Violations: len(n.violations), Took: time.Since(began),
-					Note: fmt.Sprintf("%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
-						n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(), n.overtaken.Load(), len(n.all), n.moved),
+					Part:       "faulty network",
+					Name:       n.name,
+					Count:      min(n.begun.Load(), n.many),
+					Unit:       "operations",
+					Violations: len(n.violations),
+					Took:       time.Since(began),
+					Note: fmt.Sprintf(
+						"%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
+						n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(),
+						n.overtaken.Load(), len(n.all), n.moved),
 				})
 			}()
 			n.play()

@@ -107,7 +107,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller has gone before it had sent all
 	}
-	x := request{Request: r, n: p.count.Add(1), body: body, writes: strings.HasSuffix(r.Header.Get("X-Amz-Target"), "WriteItem") || strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem")}
+	x := request{
+		Request: r,
+		n:       p.count.Add(1),
+		body:    body,
+		writes: strings.HasSuffix(r.Header.Get("X-Amz-Target"), "WriteItem") ||
+			strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem"),
+	}
 	p.release(x.n)
 	dice := rand.New(rand.NewPCG(p.seed, x.n))
 	meets := fault("")
@@ -218,7 +224,9 @@ func (p *proxy) cutOff(w http.ResponseWriter, a response, dice *rand.Rand) {
 	if err != nil {
 		return
 	}
-	_, _ = fmt.Fprintf(buffer, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n", a.status, http.StatusText(a.status), p.date(), len(a.body))
+	_, _ = fmt.Fprintf(buffer,
+		"HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n",
+		a.status, http.StatusText(a.status), p.date(), len(a.body))
 	_, _ = buffer.Write(a.body[:dice.IntN(max(1, len(a.body)))])
 	_ = buffer.Flush()
 	_ = c.Close()
