@@ -246,11 +246,11 @@ func (s *Store) deleteOwes(ctx context.Context, r owesRow) error {
 }
 
 // buildDebts writes what the change does to debts. An item gets the map of them with its first one.
-func (o Options) buildDebts(e *expression, c headroom.Change, seen item) {
+func (l layout) buildDebts(e *expression, c headroom.Change, seen item) {
 	if len(c.Debts) == 0 {
 		return
 	}
-	field := o.field(c.Key.Meter, "Debts")
+	field := l.field(c.Key.Meter, "Debts")
 	all := e.name(field)
 	var first map[string]types.AttributeValue
 	if !seen.formatted || seen.noDebts {

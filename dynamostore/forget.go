@@ -32,7 +32,7 @@ func (s *Store) Forget(ctx context.Context, subject string, meters []string, pro
 	if err != nil {
 		return rows, err
 	}
-	meters = append(slices.Clone(meters), s.opts.meters(attrs)...)
+	meters = append(slices.Clone(meters), s.layout.meters(attrs)...)
 	slices.Sort(meters)
 	meters = slices.Compact(meters)
 	if err := s.forgetRows(ctx, subject, meters, done); err != nil {
@@ -47,51 +47,16 @@ func (s *Store) Forget(ctx context.Context, subject string, meters []string, pro
 	return rows, s.forgetRows(ctx, subject, meters, done)
 }
 
-// meterOf returns the meter of which an attribute is, if that is another than the main one.
-func (o Options) meterOf(name string) (string, bool) {
-	rest, ok := strings.CutPrefix(name, o.Names.Prefix+"/")
-	slash := strings.LastIndexByte(rest, '/')
-	return rest[:max(0, slash)], ok && slash > 0
-}
-
-// meters are the main meter and the others that an item has attributes of.
-func (o Options) meters(attrs attributes) []string {
-	all := map[string]bool{o.Meter: true}
-	for name := range attrs {
-		if meter, ok := o.meterOf(name); ok {
-			all[meter] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
-// owns reports whether an attribute is Headroom's.
-func (o Options) owns(name string) bool {
-	if name == o.Names.Window || name == o.Names.Count || name == o.Names.Plan {
-		return true
-	}
-	rest, ok := strings.CutPrefix(name, o.Names.Prefix)
-	if !ok {
-		return false
-	}
-	if meter, other := o.meterOf(name); other {
-		rest = name[len(o.field(meter, "")):]
-	}
-	return slices.Contains(fields, rest) || slices.ContainsFunc([]string{"Span:", "Count:", "Past:", "Carried:"}, func(of string) bool {
-		return strings.HasPrefix(rest, of)
-	})
-}
-
 // removedAtOnce is how many attributes one expression removes.
 const removedAtOnce = 100
 
 // forgetItem takes Headroom's attributes out of an item. It is not made where it is not there.
 func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string]types.AttributeValue) error {
-	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(attrs)), func(name string) bool { return !s.opts.owns(name) })
+	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(attrs)), func(name string) bool { return !s.layout.owns(name) })
 	var failed *types.ConditionalCheckFailedException
 	for names := range slices.Chunk(ours, removedAtOnce) {
 		var e expression
-		e.require("attribute_exists(" + e.name(s.opts.Names.Subject) + ")")
+		e.require("attribute_exists(" + e.name(s.layout.names.Subject) + ")")
 		for _, name := range names {
 			e.remove(e.name(name))
 		}
@@ -110,7 +75,7 @@ func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string
 	// Nothing but the key is left. Who writes of the subject meanwhile keeps the item.
 	in := &dynamodb.DeleteItemInput{TableName: &s.opts.Table, Key: s.key(subject), ExpressionAttributeNames: map[string]string{}}
 	var none []string
-	for i, name := range []string{s.opts.Names.Window, s.opts.Names.Count, s.opts.Names.Plan, s.opts.field(s.opts.Meter, "Format")} {
+	for i, name := range []string{s.layout.names.Window, s.layout.names.Count, s.layout.names.Plan, s.layout.field(s.layout.meter, "Format")} {
 		alias := fmt.Sprintf("#%d", i)
 		in.ExpressionAttributeNames[alias] = name
 		none = append(none, "attribute_not_exists("+alias+")")

@@ -21,7 +21,7 @@ const (
 
 // numericGrants reports whether grants are written as numbers. An item may still have some as text,
 // until something is drawn on them.
-func (o Options) numericGrants(it item) bool { return o.writes(it) > formatOne }
+func (l layout) numericGrants(it item) bool { return l.writes(it) > formatOne }
 
 // grantValue is what stands in an item for a grant.
 func grantValue(g headroom.Grant, numeric bool) types.AttributeValue {
@@ -73,9 +73,9 @@ func (r *reader) grants(name string) (grants map[string]headroom.Grant, texts ma
 }
 
 // buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
-func (o Options) buildGrants(e *expression, c headroom.Change, seen item, whole map[string]types.AttributeValue) {
-	numeric := o.numericGrants(seen)
-	all := o.field(c.Key.Meter, "Grants")
+func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole map[string]types.AttributeValue) {
+	numeric := l.numericGrants(seen)
+	all := l.field(c.Key.Meter, "Grants")
 	for _, g := range c.Grants {
 		at, used := e.name(all, g.ID), e.name(all, g.ID, grantUsed)
 		is, known := seen.state.Grants[g.ID]

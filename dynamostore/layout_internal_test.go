@@ -19,13 +19,13 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-func defaults(tb testing.TB) Options {
+func defaults(tb testing.TB) layout {
 	tb.Helper()
 	s, err := New(dynamodb.New(dynamodb.Options{BaseEndpoint: aws.String("http://nowhere.invalid")}), Options{Table: "users"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return s.opts
+	return s.layout
 }
 
 // TestAttributesOfMetersAndLimitsStayApart: rule 15. No two things of any two meters have one name, and no meter takes what belongs to another for its own.
@@ -35,7 +35,7 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 		"slots", "a", "a/", "a/Ops", "a/Span:x", "a/Span:week", "a/Count:week", "/", "//", ":", "", "Ops", "Span", "Span:week", "quota", "week", "é", "e\u0301", "a\x00", "a\x00b", "a b", strings.Repeat("m", headroom.MaxMeter),
 	}
 	limits := []string{"week", "day", "x", "-", "_", "ops", "0", strings.Repeat("l", 32)}
-	owner := map[string]string{o.Names.Subject: "the key", o.Names.Plan: "the plan"}
+	owner := map[string]string{o.names.Subject: "the key", o.names.Plan: "the plan"}
 	claim := func(name, by string) {
 		t.Helper()
 		if other, taken := owner[name]; taken {
@@ -65,7 +65,7 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 			all[o.field(m, f)] = &types.AttributeValueMemberM{}
 		}
 	}
-	all[o.Names.Window] = str("2031-W22")
+	all[o.names.Window] = str("2031-W22")
 	for _, m := range meters {
 		it, err := o.decode(all, headroom.Key{Subject: "u", Meter: m}, time.Now())
 		if err != nil {
@@ -282,7 +282,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // checkWritten holds that what was read of an item reads the same once it is written in the forms of this program.
-func checkWritten(t *testing.T, o Options, it item, attrs map[string]types.AttributeValue, now time.Time) {
+func checkWritten(t *testing.T, o layout, it item, attrs map[string]types.AttributeValue, now time.Time) {
 	t.Helper()
 	again := map[string]types.AttributeValue{}
 	maps.Copy(again, attrs)
@@ -352,7 +352,7 @@ func FuzzNames(f *testing.F) {
 			if other, both := second[name]; both && other != what {
 				t.Fatalf("%q is %s and %s", name, what, other)
 			}
-			if name == o.Names.Subject || name == o.Names.Plan {
+			if name == o.names.Subject || name == o.names.Plan {
 				t.Fatalf("%q is %s", name, what)
 			}
 		}

@@ -1,7 +1,6 @@
 package dynamostore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -84,6 +83,14 @@ func pastRows(limit string) string { return "past#" + limit + "#" }
 
 func pastRow(limit string, start time.Time, version int64) string {
 	return versioned(pastRows(limit)+start.UTC().Format(time.RFC3339), version)
+}
+
+// parsePastRow returns the start of the window that a row is about, and the version of its total.
+func parsePastRow(limit, sort string) (start time.Time, version int64, ok bool) {
+	at, _, _ := strings.Cut(strings.TrimPrefix(sort, pastRows(limit)), "\x00")
+	start, err := time.Parse(time.RFC3339, at)
+	version, exact := versionOf(sort, pastRow(limit, start, 0))
+	return start, version, err == nil && exact
 }
 
 // knows takes over what the ledger said before, if no id has moved there since.
@@ -213,12 +220,10 @@ type movedTotal struct {
 func (s *Store) history(ctx context.Context, key headroom.Key, limit string, windows int, consistent bool) (rows []movedTotal, err error) {
 	err = s.query(ctx, key, consistent, headroom.HistoryWindows, "begins_with(#r, :r)", attributes{":r": str(pastRows(limit))}, func(r *reader) bool {
 		sort := r.str(ledgerSort)
-		at, _, _ := strings.Cut(strings.TrimPrefix(sort, pastRows(limit)), "\x00")
-		start, err := time.Parse(time.RFC3339, at)
-		t, ok := total(unix(start), r.attrs["total"])
-		version, exact := versionOf(sort, pastRow(limit, start, 0))
-		if err != nil || !ok || !exact {
-			r.err = headroom.Errorf(headroom.CodeFormat, cmp.Or(err, r.err), "a row of the history of %q in the ledger does not read", key.Subject)
+		start, version, exact := parsePastRow(limit, sort)
+		t, ok := total(start, r.attrs["total"])
+		if !ok || !exact {
+			r.err = headroom.Errorf(headroom.CodeFormat, r.err, "a row of the history of %q in the ledger does not read", key.Subject)
 			return false
 		}
 		if len(rows) == 0 || !rows[len(rows)-1].Start.Equal(t.Start) {

@@ -17,7 +17,7 @@ import (
 
 // move is one write that takes ids and totals out of an item, and the ledger's rows that they become.
 type move struct {
-	opts    Options
+	layout  layout
 	it      item      // as it was seen, but in the format that the write leaves it in
 	expires time.Time // of the rows
 	e       expression
@@ -28,10 +28,10 @@ type move struct {
 }
 
 // move begins a move out of an item, which it brings to the format that Headroom writes.
-func (o Options) move(it item, expires time.Time) *move {
-	m := &move{opts: o, it: it, expires: expires}
-	o.buildFormat(&m.e, it.key.Meter, it)
-	m.it.format = o.writes(it)
+func (l layout) move(it item, expires time.Time) *move {
+	m := &move{layout: l, it: it, expires: expires}
+	l.buildFormat(&m.e, it.key.Meter, it)
+	m.it.format = l.writes(it)
 	return m
 }
 
@@ -39,7 +39,7 @@ func (o Options) move(it item, expires time.Time) *move {
 // failure is only logged: a later writer tries again, and a copy that was interrupted anywhere does no harm.
 func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
 	s.forgetFolded(ctx, it, c)
-	m := s.opts.move(it, it.expires(c.Horizon, now, c.Now))
+	m := s.layout.move(it, it.expires(c.Horizon, now, c.Now))
 	for _, step := range c.Steps {
 		// Who opens a window moves the totals, so that not all do at once.
 		least := 2 * pastMost
@@ -71,7 +71,7 @@ func (s *Store) move(ctx context.Context, m *move) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if it, err := s.opts.decode(attrs, m.it.key, got.now); err == nil {
+	if it, err := s.layout.decode(attrs, m.it.key, got.now); err == nil {
 		s.moved.learn(it)
 	}
 	s.forgetEarlier(ctx, m.it, m.corrected)
@@ -116,13 +116,13 @@ func (m *move) totals(limit string, least int) {
 		row := pastRow(limit, past.totals[start].Start, past.version[start])
 		m.rows = append(m.rows, ledgerRow(m.it.key, row, kept, attributes{"total": totalValue(past.totals[start])}))
 	}
-	more := m.e.name(m.opts.counter(m.it.key.Meter, limit).past, morePast)
+	more := m.e.name(m.layout.counter(m.it.key.Meter, limit).past, morePast)
 	m.e.setTo(more, "if_not_exists("+more+", "+m.e.value(num(0))+") + "+m.e.value(num(1)))
 }
 
 // takeTotal takes a total out of the item, if it is still as it was copied.
 func (m *move) takeTotal(limit string, t headroom.Total) {
-	past, attrs := m.opts.counter(m.it.key.Meter, limit).past, m.it.past[limit].attrs
+	past, attrs := m.layout.counter(m.it.key.Meter, limit).past, m.it.past[limit].attrs
 	for _, key := range []string{unix(t.Start), unknownPast + unix(t.Start), versionPast + unix(t.Start)} {
 		at := m.e.name(past, key)
 		if v := attrs[key]; v != nil {
@@ -149,7 +149,7 @@ func (m *move) forgetTotals(limit string) {
 		at := strconv.FormatInt(start, 10)
 		for _, key := range []string{at, unknownPast + at, oncePast + at, versionPast + at} {
 			if past.attrs[key] != nil {
-				m.e.remove(m.e.name(m.opts.counter(m.it.key.Meter, limit).past, key))
+				m.e.remove(m.e.name(m.layout.counter(m.it.key.Meter, limit).past, key))
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (m *move) forgetTotals(limit string) {
 // ids moves ids, until the move has so many rows. An id is only taken as it was copied: one that is
 // refunded or settled meanwhile moves another time.
 func (m *move) ids(most int) {
-	field := func(name string) string { return m.opts.field(m.it.key.Meter, name) }
+	field := func(name string) string { return m.layout.field(m.it.key.Meter, name) }
 	took := false
 	for _, from := range []struct {
 		field   string
@@ -263,13 +263,13 @@ func (s *Store) makeRoom(ctx context.Context, subject string, refused error) (fu
 		return nil, err
 	}
 	best, why := &move{}, "Headroom has nothing in it that can move to the ledger"
-	for _, meter := range s.opts.meters(attrs) {
-		it, err := s.opts.decode(attrs, headroom.Key{Subject: subject, Meter: meter}, now)
+	for _, meter := range s.layout.meters(attrs) {
+		it, err := s.layout.decode(attrs, headroom.Key{Subject: subject, Meter: meter}, now)
 		if err != nil || !it.formatted {
 			continue // what does not read stays as it is
 		}
 		// A label tells any horizon but the default one.
-		m := s.opts.move(it, it.expires(headroom.DefaultHorizon, now))
+		m := s.layout.move(it, it.expires(headroom.DefaultHorizon, now))
 		for _, limit := range slices.Sorted(maps.Keys(it.state.Counters)) {
 			m.totals(limit, pastKept)
 		}

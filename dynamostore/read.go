@@ -2,7 +2,6 @@ package dynamostore
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -104,74 +103,8 @@ func (r *reader) holds(name string) map[string]headroom.Record {
 	return holds
 }
 
-func (r *reader) past(name string) past {
-	p := past{attrs: r.nested(name), totals: map[int64]headroom.Total{}, version: map[int64]int64{}}
-	for key, v := range p.attrs {
-		if key == morePast {
-			if n, ok := v.(*types.AttributeValueMemberN); ok {
-				p.moved, _ = strconv.ParseInt(n.Value, 10, 64)
-			}
-			if p.moved < 1 {
-				r.bad(name, "does not say how often totals were moved")
-			}
-			continue
-		}
-		if key, once := strings.CutPrefix(key, oncePast); once {
-			if start, ok := fromUnix(key); ok {
-				p.version[start.Unix()]++
-			} else {
-				r.bad(name, "holds something that is no total")
-			}
-			continue
-		}
-		if key, corrected := strings.CutPrefix(key, versionPast); corrected {
-			start, ok := fromUnix(key)
-			version, whole := integer(v)
-			if !ok || !whole || version < 1 || version >= mostVersion {
-				r.bad(name, "does not say how often a total was corrected")
-			}
-			p.version[start.Unix()] += version
-			continue
-		}
-		if key, unknown := strings.CutPrefix(key, unknownPast); unknown {
-			if start, ok := fromUnix(key); ok {
-				p.lost(start)
-			} else {
-				r.bad(name, "holds something that is no total")
-			}
-			continue
-		}
-		t, ok := total(key, v)
-		if !ok || t.Unknown {
-			r.bad(name, "holds something that is no total")
-		} else if !p.totals[t.Start.Unix()].Unknown {
-			p.totals[t.Start.Unix()] = t
-		}
-	}
-	return p
-}
-
-// total reads one closed window's total.
-func total(start string, v types.AttributeValue) (t headroom.Total, ok bool) {
-	if t.Start, ok = fromUnix(start); !ok {
-		return t, false
-	}
-	if v, mark := v.(*types.AttributeValueMemberS); mark {
-		t.Unknown = true
-		return t, v.Value == unknownPast
-	}
-	t.Units, ok = integer(v)
-	return t, ok && t.Units >= 0
-}
-
-func totalValue(t headroom.Total) types.AttributeValue {
-	if t.Unknown {
-		return str(unknownPast)
-	}
-	return num(t.Units)
-}
-
-// size is about how many bytes a value counts for, by the rules of DynamoDB's developer guide ("DynamoDB item sizes and formats"), for the types that Headroom writes.
+// size is about how many bytes a value counts for, for the types that Headroom writes. The rules are in
+// DynamoDB's developer guide ("DynamoDB item sizes and formats").
 func size(v types.AttributeValue) int {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

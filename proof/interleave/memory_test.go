@@ -13,7 +13,7 @@ import (
 
 // memories are the fields of what a client lives by, and whether what stands there may change from one call to the next. Two clients go on as one only where all that may change is the same.
 var memories = map[reflect.Type]map[string]bool{
-	reflect.TypeFor[dynamostore.Store](): {"client": false, "opts": false, "sendsOld": true, "moved": true},
+	reflect.TypeFor[dynamostore.Store](): {"client": false, "opts": false, "layout": false, "sendsOld": true, "moved": true},
 	reflect.TypeFor[headroom.Engine]():   {"store": false, "rules": false, "opts": false},
 }
 
