@@ -58,7 +58,7 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 			return d, a.view, err
 		}
 	}
-	d, err := a.certain(Decision{}, Errorf(CodeContended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries))
+	d, err := a.certain(Decision{}, Errorf(Contended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries))
 	return d, a.view, err
 }
 
@@ -90,7 +90,7 @@ func (a *attempt) try(ctx context.Context) (Decision, bool, error) {
 	a.unsure = a.unsure || a.view.Unsure
 	if a.unsure && answer.promise.unremembered {
 		// No id would keep a second write from charging again.
-		return Decision{}, true, Errorf(CodeOutcomeUnknown, nil, "an attempt to write was lost on its way")
+		return Decision{}, true, Errorf(OutcomeUnknown, nil, "an attempt to write was lost on its way")
 	}
 	if !done {
 		return Decision{}, false, nil
@@ -139,11 +139,11 @@ func (a *attempt) finish(ctx context.Context, done Change, p promise) Decision {
 func (a *attempt) certain(d Decision, err error) (Decision, error) {
 	// An id that stands for something else, or for nothing that could be ended, keeps a late write
 	// from taking effect.
-	sure := err == nil && d.Allowed || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)
-	if !a.unsure || sure || errors.Is(err, ErrOutcomeUnknown) {
+	sure := err == nil && d.Allowed || errors.Is(err, Conflict) || errors.Is(err, NotFound) || errors.Is(err, Expired)
+	if !a.unsure || sure || errors.Is(err, OutcomeUnknown) {
 		return d, err
 	}
-	return Decision{}, Errorf(CodeOutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+	return Decision{}, Errorf(OutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
 }
 
 // decide decides an intent. If the decision needs the whole history, decide loads it and decides
@@ -168,7 +168,7 @@ func pause(ctx context.Context, try int) error {
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
-		return Errorf(CodeContended, ctx.Err(), "gave up after %d tries; nothing was written", try)
+		return Errorf(Contended, ctx.Err(), "gave up after %d tries; nothing was written", try)
 	case <-wait.C:
 		return nil
 	}

@@ -30,15 +30,15 @@ func TestContentionEndsWithTheCallersPatience(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		d, err := e.Deduct(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1})
-		if !reflect.DeepEqual(d, headroom.Decision{}) || !errors.Is(err, headroom.ErrContended) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if !reflect.DeepEqual(d, headroom.Decision{}) || !errors.Is(err, headroom.Contended) && !errors.Is(err, headroom.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%+v, %v: want an error of the context's", d, err)
 		}
 		if waited := time.Since(began); waited > 10*time.Millisecond {
 			t.Errorf("it waited %s, longer than its caller", waited)
 		}
 		began = time.Now()
-		if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1}); !errors.Is(err, headroom.ErrContended) {
-			t.Errorf("%v: want %s", err, headroom.CodeContended)
+		if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1}); !errors.Is(err, headroom.Contended) {
+			t.Errorf("%v: want %s", err, headroom.Contended)
 		}
 		if waited := time.Since(began); waited > 5*time.Second {
 			t.Errorf("it tried for %s", waited)

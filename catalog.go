@@ -25,7 +25,7 @@ type Catalog struct {
 	horizons map[string]time.Duration // by meter: what follows from the two
 }
 
-// NewCatalog returns a catalog of plans and price lists, which it checks. A fault is an ErrInvalid.
+// NewCatalog returns a catalog of plans and price lists, which it checks. A fault is Invalid.
 // fallback names the plan of a subject that has none stored and for which the caller names none.
 // prices are by meter.
 //

@@ -53,7 +53,7 @@ func TestCatalogIsValidatedOnce(t *testing.T) {
 		"a rate of less than nothing": {"free", []headroom.Plan{slots("free", 1)}, prices("slots", headroom.Prices{Step: 60, Rates: map[string]int64{"a": -1}})},
 		"a class without a name":      {"free", []headroom.Plan{slots("free", 1)}, prices("slots", headroom.Prices{Step: 60, Rates: map[string]int64{"": 1}})},
 	} {
-		if got, err := headroom.NewCatalog(c.fallback, c.plans, c.prices); !errors.Is(err, headroom.ErrInvalid) || got != nil {
+		if got, err := headroom.NewCatalog(c.fallback, c.plans, c.prices); !errors.Is(err, headroom.Invalid) || got != nil {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}
@@ -129,13 +129,13 @@ func TestCatalogDoesNotChange(t *testing.T) {
 		}
 	}
 	check()
-	if _, err := c.WithUnits("slots", -1); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := c.WithUnits("slots", -1); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("less than nothing: %v, want an error", err)
 	}
 	if same, err := c.WithUnits("tokens", 7); err != nil || same.Plans()[0].Limits[0].Units != 200 {
 		t.Errorf("another meter's units: %v", err)
 	}
-	if _, err := c.Prices("tokens"); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := c.Prices("tokens"); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("prices of a meter that has none: %v, want an error", err)
 	}
 }

@@ -167,6 +167,6 @@ var errOwing = errors.New("debts are in the way")
 
 // owing is the error of a charge that has no room for its debt.
 func owing(r Request) *Error {
-	return Errorf(CodeUnavailable, errOwing, "subject %q has %d charges of meter %q for which organisations are not settled, the most there can be; "+
+	return Errorf(Unavailable, errOwing, "subject %q has %d charges of meter %q for which organisations are not settled, the most there can be; "+
 		"nothing was charged, try again once the organisations can be reached", r.Subject, MaxDebts, r.Meter)
 }

@@ -62,7 +62,7 @@ func TestSumsAreGuardedAgainstOverflow(t *testing.T) {
 	k := rulesFor(t, Limit{Meter: "slots", Name: "week", Units: Unlimited})
 	counter := Counter{Window: weekAt(9), Count: math.MaxInt64 - 10, Past: []Total{{Start: thisWeek.Start, Units: 11}}}
 	v := View{Now: tuesday, State: State{Counters: map[string]Counter{"week": counter}}}
-	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 0}); !errors.Is(err, ErrInvalid) || c != nil {
+	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 0}); !errors.Is(err, Invalid) || c != nil {
 		t.Errorf("a repair beyond int64: %+v, %v", c, err)
 	}
 	counter.Past[0].Units = 10
@@ -72,7 +72,7 @@ func TestSumsAreGuardedAgainstOverflow(t *testing.T) {
 	if c, d, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1}); err != nil || c != nil || d.Reason != ReasonOverLimit {
 		t.Errorf("one more: %+v, %+v, %v", c, d, err)
 	}
-	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1, Over: OverRecord}); !errors.Is(err, ErrInvalid) || c != nil {
+	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1, Over: OverRecord}); !errors.Is(err, Invalid) || c != nil {
 		t.Errorf("one more past the limit: %+v, %v", c, err)
 	}
 }

@@ -33,7 +33,7 @@ func (d Debt) String() string {
 	return strconv.FormatInt(d.Cost, 10) + mark + strconv.FormatInt(d.Since.Unix(), 10) + " <" + url.QueryEscape(d.To)
 }
 
-// ParseDebt reads what Debt.String wrote. What it cannot read is an ErrFormat.
+// ParseDebt reads what Debt.String wrote. What it cannot read is Unreadable.
 func ParseDebt(s string) (Debt, error) {
 	parts := strings.Split(s, " ")
 	if p := (recordParser{ok: len(parts) == 3}); p.ok && parts[1] != "" {
@@ -44,7 +44,7 @@ func ParseDebt(s string) (Debt, error) {
 			return d, nil
 		}
 	}
-	return Debt{}, Errorf(CodeFormat, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
+	return Debt{}, Errorf(Unreadable, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
 }
 
 // OperationWithin returns the id under which an organisation knows what its user subject charges

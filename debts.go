@@ -53,7 +53,7 @@ func (e *Engine) settleDebts(ctx context.Context, q Query, v View, debts map[str
 			err = e.settleIfHeard(settling, q.Key, id, debts[id], skip)
 		}
 		switch {
-		case errors.Is(err, ErrTooOld):
+		case errors.Is(err, TooOld):
 			n.TooOld++
 			old = append(old, id)
 		case err != nil:
@@ -84,8 +84,7 @@ func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, 
 	answer, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	err := e.settleDebt(answer, key, id, d)
-	failure := (*Error)(nil)
-	failed := errors.As(err, &failure) && failure.transient() || errors.Is(err, context.DeadlineExceeded)
+	failed := CodeOf(err).storeFailed() || errors.Is(err, context.DeadlineExceeded)
 	if failed && ctx.Err() == nil {
 		skip.errors.Store(d.To, err)
 	}
@@ -103,7 +102,7 @@ func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) err
 		return err
 	}
 	_, _, err := e.attempt(ctx, start{}, query(at), e.rules.settleAlways(at))
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, Conflict) {
 		return nil
 	}
 	return err
@@ -130,7 +129,7 @@ func (e *Engine) takeOff(ctx context.Context, q Query, v View, debts map[string]
 			return v, nil
 		}
 	}
-	return v, Errorf(CodeContended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
+	return v, Errorf(Contended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
 }
 
 // sweepPage is how many keys a sweep asks for at a time, and sweepers how many it sees to at once.

@@ -21,7 +21,7 @@ type deaf struct{ *memstore.Store }
 func (d deaf) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
 	if strings.HasPrefix(q.Key.Subject, "silent") {
 		<-ctx.Done()
-		return headroom.View{}, headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "no answer")
+		return headroom.View{}, headroom.Errorf(headroom.Unavailable, ctx.Err(), "no answer")
 	}
 	return d.Store.Load(ctx, q)
 }
@@ -57,7 +57,7 @@ func TestAnOrganisationThatDoesNotAnswerStarvesNoOther(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		n, err := engine.FinishDebts(ctx)
-		if n != (headroom.Finished{Settled: debtors + 1, Left: debtors}) || !errors.Is(err, headroom.ErrUnavailable) {
+		if n != (headroom.Finished{Settled: debtors + 1, Left: debtors}) || !errors.Is(err, headroom.Unavailable) {
 			t.Errorf("%+v, %.200v", n, err)
 		}
 		for organisation, want := range map[string]int64{"acme": debtors, "globex": 7} {

@@ -22,7 +22,7 @@ type Engine struct {
 }
 
 // New returns an engine on a store, by the plans of a catalog. Where the store has a method MostLimits() int, that
-// is how many limits of one meter all plans together may have, and ErrInvalid names it.
+// is how many limits of one meter all plans together may have, and Invalid names it.
 func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	if store == nil || catalog == nil {
 		return nil, invalid("an engine needs a store and a catalog")

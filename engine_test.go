@@ -21,7 +21,7 @@ func TestEngineChecksItsSettings(t *testing.T) {
 		"a horizon of less than 0":  {store, headroom.Lumcast(), headroom.Options{Horizon: -headroom.DefaultHorizon}},
 		"a horizon with a fraction": {store, headroom.Lumcast(), headroom.Options{Horizon: headroom.DefaultHorizon + 1}},
 	} {
-		if e, err := headroom.New(c.store, c.catalog, c.opts); !errors.Is(err, headroom.ErrInvalid) || e != nil {
+		if e, err := headroom.New(c.store, c.catalog, c.opts); !errors.Is(err, headroom.Invalid) || e != nil {
 			t.Errorf("%s: %v, want an error", name, err)
 		}
 	}

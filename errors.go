@@ -1,51 +1,97 @@
 package headroom
 
-import "fmt"
-
-// Code names a kind of failure. Codes are stable: programs may branch on them.
-type Code string
-
-const (
-	CodeInvalid        Code = "invalid"         // the input is wrong; nothing was written
-	CodeConflict       Code = "conflict"        // the operation id was used for something else
-	CodeNotFound       Code = "not_found"       // no such operation is remembered
-	CodeExpired        Code = "expired"         // the hold is over
-	CodeTooMany        Code = "too_many"        // as many holds or grants as there can be; nothing was written
-	CodeTooOld         Code = "too_old"         // the operation began before the horizon of remembered ids
-	CodeClock          Code = "clock"           // the host's clock cannot be trusted
-	CodeThrottled      Code = "throttled"       // the store asks for fewer requests; nothing was written
-	CodeContended      Code = "contended"       // other writers won every retry; nothing was written
-	CodeRejected       Code = "rejected"        // the store refused the request as such: rights, a missing table, a size; nothing was written
-	CodeUnavailable    Code = "unavailable"     // the store could not be reached or failed; nothing was written
-	CodeOutcomeUnknown Code = "outcome_unknown" // the write may or may not have taken effect: repeat the same operation id
-	CodeFormat         Code = "format"          // stored data has a newer format than this program knows, or is damaged
-	CodeLocked         Code = "locked"          // another process has the store open
+import (
+	"errors"
+	"fmt"
 )
 
-// Error is a failure with a code. A refusal is never an Error: it is a Decision.
+// Code names a kind of failure. A Code is itself an error, as a syscall.Errno is, so that
+// errors.Is(err, headroom.Throttled) asks whether err, or what caused it, is of that kind.
+//
+// Codes are stable: programs may branch on them, and they are what is printed, logged and sent over a
+// network. To print the name and not the message, convert it: string(code).
+type Code string
+
+// The codes. Unless the comment says otherwise, nothing was written.
+const (
+	Invalid        Code = "invalid"         // the input is wrong
+	Conflict       Code = "conflict"        // the operation id stands for something else
+	NotFound       Code = "not_found"       // no such operation is remembered
+	Expired        Code = "expired"         // the hold is over
+	TooMany        Code = "too_many"        // the subject has as many holds or grants as there can be
+	TooOld         Code = "too_old"         // the operation began before the horizon of remembered ids
+	ClockUntrusted Code = "clock_untrusted" // the host's clock lies behind what the store has seen
+	Throttled      Code = "throttled"       // the store asks for fewer requests
+	Contended      Code = "contended"       // other writers won every try
+	Rejected       Code = "rejected"        // the store refused the request as such: rights, a missing table, a size
+	Unavailable    Code = "unavailable"     // the store could not be reached, or failed
+	OutcomeUnknown Code = "outcome_unknown" // the write may have taken effect, or yet take effect: repeat the same operation id
+	Unreadable     Code = "unreadable"      // stored data is damaged, or newer than this program
+	Locked         Code = "locked"          // another process has the store open
+)
+
+var messages = map[Code]string{
+	Invalid:        "the input is wrong",
+	Conflict:       "the operation id stands for something else",
+	NotFound:       "no such operation is remembered",
+	Expired:        "the hold is over",
+	TooMany:        "there are as many holds or grants as there can be",
+	TooOld:         "the operation began longer ago than ids are remembered",
+	ClockUntrusted: "the host's clock cannot be trusted",
+	Throttled:      "the store asks for fewer requests",
+	Contended:      "other writers won every try",
+	Rejected:       "the store refused the request",
+	Unavailable:    "the store cannot be reached",
+	OutcomeUnknown: "the write may have taken effect: repeat the same operation id",
+	Unreadable:     "stored data is damaged, or newer than this program",
+	Locked:         "another process has the store open",
+}
+
+// Error says what the code means, after its name: "throttled: the store asks for fewer requests".
+func (c Code) Error() string {
+	message, known := messages[c]
+	if !known {
+		return string(c)
+	}
+	return string(c) + ": " + message
+}
+
+// Retryable reports whether the same request may succeed if it is simply asked again, under the same
+// operation id, by waiting for a while and mending nothing.
+func (c Code) Retryable() bool {
+	switch c {
+	case Throttled, Contended, Unavailable, OutcomeUnknown:
+		return true
+	}
+	return false
+}
+
+// storeFailed reports whether the store failed, as opposed to the request being wrong. Those are the
+// failures on which Preflight may let through. Rejected is one of them though it is not Retryable:
+// somebody has to give the rights, or make the table, and meanwhile work may begin.
+func (c Code) storeFailed() bool { return c.Retryable() || c == Rejected }
+
+// CodeOf returns the code of err: that of the first error in its tree which has one. An error that
+// has none, and a nil error, give the empty Code.
+func CodeOf(err error) Code {
+	var code Code
+	errors.As(err, &code)
+	return code
+}
+
+// Error is a failure with a code. Every method of an Engine and of a Store fails with one. A refusal
+// is never an Error: it is a Decision.
 type Error struct {
 	Code    Code
 	Message string // what went wrong and what to do
 	Err     error  // the cause, if there is one
 }
 
-// Sentinels for errors.Is: an Error matches the sentinel that has its code.
-var (
-	ErrInvalid        = &Error{Code: CodeInvalid, Message: "invalid input"}
-	ErrConflict       = &Error{Code: CodeConflict, Message: "operation id used for something else"}
-	ErrNotFound       = &Error{Code: CodeNotFound, Message: "operation not known"}
-	ErrExpired        = &Error{Code: CodeExpired, Message: "hold expired"}
-	ErrTooMany        = &Error{Code: CodeTooMany, Message: "too many holds or grants"}
-	ErrTooOld         = &Error{Code: CodeTooOld, Message: "operation is older than the horizon"}
-	ErrClock          = &Error{Code: CodeClock, Message: "clock not trusted"}
-	ErrThrottled      = &Error{Code: CodeThrottled, Message: "throttled"}
-	ErrContended      = &Error{Code: CodeContended, Message: "contended"}
-	ErrRejected       = &Error{Code: CodeRejected, Message: "rejected by the store"}
-	ErrUnavailable    = &Error{Code: CodeUnavailable, Message: "store unavailable"}
-	ErrOutcomeUnknown = &Error{Code: CodeOutcomeUnknown, Message: "outcome unknown: repeat the same operation id"}
-	ErrFormat         = &Error{Code: CodeFormat, Message: "stored format not known"}
-	ErrLocked         = &Error{Code: CodeLocked, Message: "store is open in another process"}
-)
+// Errorf returns an Error with a message and, if cause is not nil, what caused it. It is for
+// implementations of Store.
+func Errorf(code Code, cause error, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: cause}
+}
 
 func (e *Error) Error() string {
 	if e.Err == nil {
@@ -56,24 +102,16 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is an Error of the same code.
-func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && t.Code == e.Code
-}
+// Is reports whether target is the code of e.
+func (e *Error) Is(target error) bool { return target == error(e.Code) }
 
-// Errorf returns an Error with a message and, if cause is not nil, what caused it. It is for implementations of Store.
-func Errorf(code Code, cause error, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: cause}
-}
-
-func invalid(format string, args ...any) *Error { return Errorf(CodeInvalid, nil, format, args...) }
-
-// transient reports whether the store failed, as opposed to the request being wrong.
-func (e *Error) transient() bool {
-	switch e.Code {
-	case CodeThrottled, CodeContended, CodeUnavailable, CodeOutcomeUnknown, CodeRejected:
-		return true
+// As sets target to the code of e if it is a *Code.
+func (e *Error) As(target any) bool {
+	code, ok := target.(*Code)
+	if ok {
+		*code = e.Code
 	}
-	return false
+	return ok
 }
+
+func invalid(format string, args ...any) *Error { return Errorf(Invalid, nil, format, args...) }

@@ -31,7 +31,7 @@ func ExampleEngine_SetPlan() {
 		fmt.Printf("%s: %s, %d of %d used\n", d.Plan, d.Reason, d.Used, d.Limit)
 	}
 	err = engine.SetPlan(ctx, "mira", "free+slots/day=5")
-	fmt.Println(errors.Is(err, headroom.ErrInvalid), err)
+	fmt.Println(errors.Is(err, headroom.Invalid), err)
 
 	// Output:
 	// free: admitted, 150 of 200 used
@@ -62,7 +62,7 @@ func ExampleEngine_Release() {
 		fmt.Printf("%s, %d used and %d held, replay %t\n", d.Reason, d.Used, d.Held, d.Replay)
 	}
 	_, err = engine.Release(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-2"})
-	fmt.Println(errors.Is(err, headroom.ErrNotFound))
+	fmt.Println(errors.Is(err, headroom.NotFound))
 
 	// Output:
 	// released, 0 used and 0 held, replay false
@@ -106,7 +106,7 @@ func ExampleParsePeriod() {
 	for _, text := range []string{"week", "week from sunday", "day in Asia/Tokyo", "every month from 2026-01-31", "fortnight"} {
 		p, err := headroom.ParsePeriod(text)
 		if err != nil {
-			fmt.Println(errors.Is(err, headroom.ErrInvalid))
+			fmt.Println(errors.Is(err, headroom.Invalid))
 			return
 		}
 		w := p.At(t)

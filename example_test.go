@@ -31,7 +31,7 @@ func ExampleEngine_Deduct() {
 		fmt.Printf("%s: %s, %d of %d used until %s, replay %t\n", job.id, d.Reason, d.Used, d.Limit, d.Window.End.Format(time.DateOnly), d.Replay)
 	}
 	_, err = engine.Deduct(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-1", Cost: 1})
-	fmt.Println(errors.Is(err, headroom.ErrConflict), err)
+	fmt.Println(errors.Is(err, headroom.Conflict), err)
 
 	// Output:
 	// job-1: admitted, 150 of 200 used until 2026-06-01, replay false

@@ -1,8 +1,8 @@
 package headroom
 
 import (
+	"cmp"
 	"context"
-	"errors"
 )
 
 // Forget removes a subject for good, of each meter, and returns how many rows of the store that took. After an error,
@@ -12,7 +12,7 @@ import (
 // code of that: say, the organisation's item cannot be written now, or the catalog no longer has the meter.
 //
 // A subject that was forgotten is one that nobody has seen: it has all its units, and a repeat of an operation from
-// before is charged anew. A store that cannot forget is ErrInvalid.
+// before is charged anew. A store that cannot forget is Invalid.
 func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows int)) (rows int, err error) {
 	if err := checkText("subject", subject, MaxSubject); err != nil {
 		return 0, err
@@ -22,11 +22,7 @@ func (e *Engine) Forget(ctx context.Context, subject string, progress func(rows 
 		return 0, invalid("this store cannot forget a subject")
 	}
 	if err := e.settleOf(ctx, subject); err != nil {
-		code := CodeUnavailable
-		if failure := (*Error)(nil); errors.As(err, &failure) {
-			code = failure.Code
-		}
-		return 0, Errorf(code, err, "subject %q may owe units to an organisation, which cannot be charged now; "+
+		return 0, Errorf(cmp.Or(CodeOf(err), Unavailable), err, "subject %q may owe units to an organisation, which cannot be charged now; "+
 			"nothing was removed, try again later", subject)
 	}
 	if progress == nil {

@@ -48,7 +48,7 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 		if clear, ok, err := k.clearExpired(v, r, ""); ok || err != nil {
 			return clear, err
 		}
-		return verdict{}, Errorf(CodeTooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+		return verdict{}, Errorf(TooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
 	}
 	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
 	is := Record{Kind: KindHold, Cost: r.Cost, Expires: endAfter(v.Now, lasts)}
@@ -68,7 +68,7 @@ func (k rules) settle(r Request) intent {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, Errorf(CodeNotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.catalog.Horizon(r.Meter))
+			return verdict{}, Errorf(NotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.catalog.Horizon(r.Meter))
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
@@ -114,7 +114,7 @@ func (k rules) release(r Request) intent {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "released")
 		case have.lapsed(v.Now):
-			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s, and its units have come back", r.Operation, have.Expires.Format(time.RFC3339))
+			return verdict{}, Errorf(Expired, nil, "the hold of operation %q ended at %s, and its units have come back", r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind == KindReleased:
 			return k.replay(v, r, have, ReasonReleased)
 		case have.Kind != KindHold:
@@ -172,7 +172,7 @@ func (k rules) extend(r Request, lasts time.Duration) intent {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "extended")
 		case have.lapsed(v.Now):
-			return verdict{}, Errorf(CodeExpired, nil, "the hold of operation %q ended at %s: hold anew under another id", r.Operation, have.Expires.Format(time.RFC3339))
+			return verdict{}, Errorf(Expired, nil, "the hold of operation %q ended at %s: hold anew under another id", r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind != KindHold:
 			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
 		}

@@ -39,12 +39,12 @@ func TestHorizonsAreBounded(t *testing.T) {
 			func() (*Catalog, error) { return c.WithMemory(h, nil) },
 			func() (*Catalog, error) { return c.WithMemory(0, map[string]Memory{"a": {Horizon: h}}) },
 		} {
-			if _, err := set(); !errors.Is(err, ErrInvalid) {
+			if _, err := set(); !errors.Is(err, Invalid) {
 				t.Errorf("a horizon of %s: %v", h, err)
 			}
 		}
 	}
-	if _, err := c.WithMemory(0, map[string]Memory{"b": {}}); !errors.Is(err, ErrInvalid) {
+	if _, err := c.WithMemory(0, map[string]Memory{"b": {}}); !errors.Is(err, Invalid) {
 		t.Errorf("a meter that nothing limits: %v", err)
 	}
 	all, err := c.WithMemory(MaxHorizon, map[string]Memory{"a": {None: true}})

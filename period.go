@@ -84,7 +84,7 @@ func (p Period) Location() *time.Location {
 	return p.zone.location
 }
 
-// ParsePeriod reads a period as a configuration writes it. A fault is an ErrInvalid.
+// ParsePeriod reads a period as a configuration writes it. A fault is Invalid.
 //
 //	hour | day | week | month | quarter | year
 //	week from WEEKDAY          a week that does not start on Monday: week from sunday

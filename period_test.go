@@ -120,7 +120,7 @@ func TestPeriodFaultsSayWhatIsWanted(t *testing.T) {
 		"every month from 2026-01-31T09:00:00.0000": `anchor "2026-01-31T09:00:00.0000"` + anchor,
 	} {
 		p, err := headroom.ParsePeriod(text)
-		if err == nil || err.Error() != want || !errors.Is(err, headroom.ErrInvalid) {
+		if err == nil || err.Error() != want || !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%q:\n got %s, %v\nwant %s", text, p, err, want)
 		}
 		if p != (headroom.Period{}) {

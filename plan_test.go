@@ -50,14 +50,14 @@ func TestOwnLimitsOfASubject(t *testing.T) {
 		"nonesuch", "nonesuch+slots/week=1", "+slots/week=1", "+", "free+", "free++slots/week=1", "free+slots/week=1+", "free+slots/week", "free+slots/week=", "free+slots=1", "free+/week=1", "free+=1", "free+slots/=1",
 		"free+slots/week=-1", "free+slots/week=1.5", "free+slots/week= 1", "free+slots/week=1 ", "free+slots/week=9223372036854775808", "free+slots/hour=1", "free+words/week=1", "free+slots/week=1+slots/week=1", "free slots/week=1",
 	} {
-		if p, err := c.resolve(text, ""); !errors.Is(err, ErrInvalid) {
+		if p, err := c.resolve(text, ""); !errors.Is(err, Invalid) {
 			t.Errorf("%q resolves to %+v, %v", text, p, err)
 		}
-		if _, err := c.resolve("", text); !errors.Is(err, ErrInvalid) {
+		if _, err := c.resolve("", text); !errors.Is(err, Invalid) {
 			t.Errorf("%q of a caller: %v", text, err)
 		}
 	}
-	if _, err := NewCatalog("a+b", []Plan{{Name: "a+b"}}, nil); !errors.Is(err, ErrInvalid) {
+	if _, err := NewCatalog("a+b", []Plan{{Name: "a+b"}}, nil); !errors.Is(err, Invalid) {
 		t.Errorf("a plan with a + in its name: %v", err)
 	}
 }

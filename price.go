@@ -20,7 +20,7 @@ type Prices struct {
 // maxQuantity is the greatest quantity up to which a float64 holds every whole number.
 const maxQuantity = 1 << 53
 
-// Cost returns rate x ceil(quantity / step), in units. It is an ErrInvalid if the class is unknown,
+// Cost returns rate x ceil(quantity / step), in units. It is Invalid if the class is unknown,
 // if the quantity is negative, not a number or above 2^53, if the product is beyond int64, or if p
 // is no valid price list.
 func (p Prices) Cost(class string, quantity float64) (int64, error) {

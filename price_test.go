@@ -59,13 +59,13 @@ func TestCostOfBadInputIsAnError(t *testing.T) {
 		{"Standard", 1}, {"nonesuch", 1}, {"nonesuch", 0},
 		{"dear", 61}, {"dear", 1 << 53},
 	} {
-		if got, err := p.Cost(c.class, c.quantity); !errors.Is(err, headroom.ErrInvalid) || got != 0 {
+		if got, err := p.Cost(c.class, c.quantity); !errors.Is(err, headroom.Invalid) || got != 0 {
 			t.Errorf("cost of %v of %q: %d, %v: want an error", c.quantity, c.class, got, err)
 		}
 	}
 	for _, step := range []int64{0, -60, math.MinInt64, 1<<53 + 1, math.MaxInt64} {
 		p.Step = step
-		if got, err := p.Cost("standard", 60); !errors.Is(err, headroom.ErrInvalid) || got != 0 {
+		if got, err := p.Cost("standard", 60); !errors.Is(err, headroom.Invalid) || got != 0 {
 			t.Errorf("cost at a step of %d: %d, %v: want an error", step, got, err)
 		}
 	}
@@ -117,7 +117,7 @@ func FuzzCost(f *testing.F) {
 				t.Errorf("%v at %d for each %d costs %d, want %s", quantity, rate, step, got, want)
 			}
 		}
-		if good != (err == nil) || err != nil && (got != 0 || !errors.Is(err, headroom.ErrInvalid)) {
+		if good != (err == nil) || err != nil && (got != 0 || !errors.Is(err, headroom.Invalid)) {
 			t.Errorf("%v at %d for each %d: %d, %v", quantity, rate, step, got, err)
 		}
 	})

@@ -123,7 +123,7 @@ func (r Record) String() string {
 	return b.String()
 }
 
-// ParseRecord reads what Record.String wrote. What it cannot read is an ErrFormat.
+// ParseRecord reads what Record.String wrote. What it cannot read is Unreadable.
 func ParseRecord(s string) (Record, error) {
 	head, rest, more := strings.Cut(s, " ")
 	p := recordParser{ok: head != "" && strings.IndexByte(kinds, head[0]) >= 0}
@@ -136,7 +136,7 @@ func ParseRecord(s string) (Record, error) {
 		p.part(part)
 	}
 	if !p.ok {
-		return Record{}, Errorf(CodeFormat, nil, "stored record %q is not of a known form: a newer version of Headroom may have written it", s)
+		return Record{}, Errorf(Unreadable, nil, "stored record %q is not of a known form: a newer version of Headroom may have written it", s)
 	}
 	return p.r, nil
 }

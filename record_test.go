@@ -52,8 +52,8 @@ func TestUnknownRecordsAreErrors(t *testing.T) {
 		"d30 ^", "d30 ^week", "d30 ^week:80", "d30 ^week:80:", "d30 ^week:0:1", "d30 ^week:1001:1", "d30 ^Week:80:1", "d30 ^week:80:1:1", "d30@week:1@day:1", "d30\n",
 		"d30@" + strings.Repeat("l", 33) + ":1",
 	} {
-		if r, err := ParseRecord(text); !errors.Is(err, ErrFormat) || !reflect.DeepEqual(r, Record{}) {
-			t.Errorf("%q reads as %+v, %v: want an error with the code %s", text, r, err, CodeFormat)
+		if r, err := ParseRecord(text); !errors.Is(err, Unreadable) || !reflect.DeepEqual(r, Record{}) {
+			t.Errorf("%q reads as %+v, %v: want an error with the code %s", text, r, err, Unreadable)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ParseRecord(text)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, Unreadable) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return

@@ -58,7 +58,7 @@ type RefundRequest struct {
 	ID    string
 	Units int64 // at least 0; 0 stands for all that is left of the charge
 	// Began is when the charged operation began, as in Request. If the charge is not known, it tells
-	// ErrTooOld from ErrNotFound.
+	// TooOld from NotFound.
 	Began time.Time
 	Now   time.Time // as in Request
 }

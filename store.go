@@ -17,7 +17,7 @@ type Store interface {
 
 	// Commit applies c in one atomic step if c's guard holds for what is stored, and returns the view after it and true.
 	// If the guard does not hold nothing is written, and the view returned is the one that the guard was checked against, with false. Where an attempt of this call may yet take effect all the same, as over a network, the view is Unsure.
-	// After an error other than ErrOutcomeUnknown nothing was written.
+	// After an error other than OutcomeUnknown nothing was written.
 	// A Commit that returned true survives a crash, and so does everything that a returned view shows.
 	Commit(ctx context.Context, c Change) (View, bool, error)
 

@@ -22,8 +22,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 			return answer.decision, nil
 		}
 	}
-	var failure *Error
-	if e.opts.LetThrough && errors.As(err, &failure) && failure.transient() {
+	if e.opts.LetThrough && CodeOf(err).storeFailed() {
 		return Decision{Allowed: true, Reason: ReasonUnchecked, Cost: r.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited}, nil
 	}
 	return Decision{}, err
@@ -31,7 +30,7 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 
 // Deduct charges r once, if the units are there. Call it after the work has succeeded, and call it again with the same Operation whenever the outcome is not known: a repeat is answered with the first decision.
 //
-// An error means that nothing was decided. After ErrOutcomeUnknown the charge may have been made; after every other error it was not.
+// An error means that nothing was decided. After OutcomeUnknown the charge may have been made; after every other error it was not.
 func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != "" || e.rules.catalog.NeedsID(r.Meter)); err != nil {
 		return Decision{}, err
@@ -43,9 +42,8 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	if r.Operation != "" || err == nil {
 		return d, err
 	}
-	var failure *Error
-	if errors.As(err, &failure) && failure.Code == CodeOutcomeUnknown {
-		return d, Errorf(CodeOutcomeUnknown, failure.Err, "the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
+	if CodeOf(err) == OutcomeUnknown {
+		return d, Errorf(OutcomeUnknown, errors.Unwrap(err), "the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
 	}
 	return d, err
 }
@@ -65,7 +63,7 @@ func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Deci
 }
 
 // Settle charges r.Cost, the true cost of a held operation, and ends the hold. What was held is there for it; what exceeds it is charged if it fits, and otherwise by the policy r.Over.
-// Of a hold that has expired or was released, it is a plain deduction under that policy. An operation that is not known is ErrNotFound.
+// Of a hold that has expired or was released, it is a plain deduction under that policy. An operation that is not known is NotFound.
 func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, true); err != nil {
 		return Decision{}, err

@@ -48,7 +48,7 @@ func FuzzNoSumOverflows(f *testing.F) {
 	f.Add([]byte{1, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1})
 	f.Add([]byte{1, 0, 0, 0, 5, 1, 0, 1, 0, 6, 1, 1, 2, 61, 2, 1, 1, 1, 3, 1, 2, 0})
 	f.Add([]byte{0, 200, 1, 0, 1, 0, 0, 5, 1, 0, 5, 2, 1, 0, 0, 3, 1, 0, 40, 0, 4, 1, 0, 0, 1, 1, 0, 40, 2, 1, 0, 5})
-	codes := []error{headroom.ErrInvalid, headroom.ErrConflict, headroom.ErrNotFound, headroom.ErrExpired, headroom.ErrTooMany}
+	codes := []error{headroom.Invalid, headroom.Conflict, headroom.NotFound, headroom.Expired, headroom.TooMany}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := script(data)
 		day, err := headroom.ParsePeriod("day")

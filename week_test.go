@@ -124,7 +124,7 @@ func TestParseISOWeekRefusesGarbage(t *testing.T) {
 		"2026-W-1", "26-W22", "02026-W22", "12026-W22", "-026-W22", "+026-W22", "2O26-W22", "2026-W２２", "2026-W22\n", "2026-W22-1", "0000-W10", "W22-2026", "\x00", "9999999999999999999-W01",
 	} {
 		w, err := headroom.ParseISOWeek(key)
-		if !errors.Is(err, headroom.ErrInvalid) || !w.IsZero() {
+		if !errors.Is(err, headroom.Invalid) || !w.IsZero() {
 			t.Errorf("ParseISOWeek(%q) is %+v, %v: want an error", key, w, err)
 		}
 	}

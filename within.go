@@ -48,7 +48,7 @@ type Joint struct {
 // organisation's units go to others before the debt is settled, the organisation is charged past its
 // limit. That is marked as recorded.
 //
-// It is an ErrUnavailable, and nothing is charged, if the user has MaxDebts earlier debts that
+// It is Unavailable, and nothing is charged, if the user has MaxDebts earlier debts that
 // cannot be settled now.
 func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
 	at := r
@@ -114,7 +114,7 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 	if err := p.charge(ctx); err != nil {
 		// If nothing was charged, there is nothing to hold units for. But if another delivery made
 		// the hold, it is for that one to end, unless no repeat will charge the user under this id.
-		if answers(err) || !errors.Is(err, ErrOutcomeUnknown) && !p.answer.Organisation.Replay {
+		if answers(err) || !errors.Is(err, OutcomeUnknown) && !p.answer.Organisation.Replay {
 			_, _ = p.abandon(ctx)
 		}
 		e.settleSeen(ctx, query(r), p.user)
@@ -155,7 +155,7 @@ func (p *payment) hold(ctx context.Context) error {
 	}
 	p.answer.Organisation, p.held, err = e.attempt(ctx, start{seen: &seen}, query(p.at), e.rules.holdAgain(p.at, withinHold))
 	e.settleSeen(ctx, query(p.at), p.held)
-	if errors.Is(err, ErrOutcomeUnknown) {
+	if errors.Is(err, OutcomeUnknown) {
 		// Units may be held, and nobody will charge for them now, unless an earlier delivery has.
 		apart, cancel := apartFrom(ctx)
 		defer cancel()
@@ -183,10 +183,10 @@ func (p *payment) alreadyCharged(ctx context.Context) (bool, error) {
 }
 
 // charge charges the user. The debt is dated by the store's own time, which the hold has shown. An
-// error other than ErrOutcomeUnknown says that this call charged nothing.
+// error other than OutcomeUnknown says that this call charged nothing.
 func (p *payment) charge(ctx context.Context) (err error) {
 	owed := Debt{To: p.at.Subject, Cost: p.r.Cost, Since: p.held.Now.UTC().Truncate(time.Second), Given: !p.r.Now.IsZero()}
-	if p.answer.User, p.user, err = p.engine.chargeUser(ctx, p.r, owed); !errors.Is(err, ErrOutcomeUnknown) {
+	if p.answer.User, p.user, err = p.engine.chargeUser(ctx, p.r, owed); !errors.Is(err, OutcomeUnknown) {
 		return err
 	}
 	apart, cancel := apartFrom(ctx)
@@ -204,7 +204,7 @@ func (p *payment) charge(ctx context.Context) (err error) {
 func (e *Engine) chargeUser(ctx context.Context, r Request, owed Debt) (Decision, View, error) {
 	d, v, err := e.makingRoom(ctx, r, e.rules.deductWithin(r, owed, false))
 	have := v.Records[r.Operation]
-	if !errors.Is(err, ErrConflict) || have.Kind != KindDeduct || have.Within != "" || have.Cost != r.Cost {
+	if !errors.Is(err, Conflict) || have.Kind != KindDeduct || have.Within != "" || have.Cost != r.Cost {
 		return d, v, err
 	}
 	plain := r
@@ -232,7 +232,7 @@ func (r Record) witness(cost int64) bool {
 func (e *Engine) makingRoom(ctx context.Context, r Request, charge intent) (Decision, View, error) {
 	d, v, err := e.attempt(ctx, start{guess: e.guess(r)}, query(r), charge)
 	for range maxTries {
-		if !errors.Is(err, errOwing) || errors.Is(err, ErrOutcomeUnknown) {
+		if !errors.Is(err, errOwing) || errors.Is(err, OutcomeUnknown) {
 			break
 		}
 		if _, n, _ := e.settleDebts(ctx, query(r), v, v.State.Debts, &silent{}); n.Settled+n.TooOld == 0 {
@@ -311,4 +311,4 @@ func apartFrom(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // answers reports whether an error says what became of the operation: a repeat would say it again.
-func answers(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) }
+func answers(err error) bool { return errors.Is(err, Conflict) || errors.Is(err, TooOld) }

@@ -57,7 +57,7 @@ func Load(path string) (*Config, error) {
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the configuration %s cannot be read", path)
+		return nil, headroom.Errorf(headroom.Invalid, err, "the configuration %s cannot be read", path)
 	}
 	return Parse(path, text)
 }

@@ -178,8 +178,8 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 		if err == nil || err.Error() != "c.yaml:"+want {
 			t.Errorf("%q:\n got %v\nwant c.yaml:%s", text, err, want)
 		}
-		if !errors.Is(err, headroom.ErrInvalid) {
-			t.Errorf("%q: %v is not ErrInvalid", text, err)
+		if !errors.Is(err, headroom.Invalid) {
+			t.Errorf("%q: %v is not Invalid", text, err)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestExcerptMarksTheColumn(t *testing.T) {
 
 func TestUnreadableFile(t *testing.T) {
 	_, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"))
-	if !errors.Is(err, headroom.ErrInvalid) || !errors.Is(err, os.ErrNotExist) || strings.Count(err.Error(), "none.yaml") != 1 {
+	if !errors.Is(err, headroom.Invalid) || !errors.Is(err, os.ErrNotExist) || strings.Count(err.Error(), "none.yaml") != 1 {
 		t.Errorf("got %v", err)
 	}
 }

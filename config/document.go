@@ -30,8 +30,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// Unwrap makes e an ErrInvalid.
-func (e *Error) Unwrap() error { return headroom.ErrInvalid }
+// Unwrap makes e Invalid.
+func (e *Error) Unwrap() error { return headroom.Invalid }
 
 // Excerpt shows the line with a mark below the column.
 func (e *Error) Excerpt() string {

@@ -62,7 +62,7 @@ func TestWindowFaultsNameLineAndColumn(t *testing.T) {
 		"day\n  pro:\n    limits: [{meter: slots, units: 1, window: month}]": `9:14: limit "week" of meter "slots" is by day in one plan and by month in another: give one of them another name`,
 	} {
 		_, err := config.Parse("c.yaml", []byte(plan+text+"\n"))
-		if err == nil || err.Error() != "c.yaml:"+want || !errors.Is(err, headroom.ErrInvalid) {
+		if err == nil || err.Error() != "c.yaml:"+want || !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%q:\n got %v\nwant c.yaml:%s", text, err, want)
 		}
 	}

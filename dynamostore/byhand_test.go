@@ -29,7 +29,7 @@ func TestWhatIsTakenAwayByHandGivesNoSecondAllowance(t *testing.T) {
 			change(item)
 			r.put(item)
 			d, err := r.deduct("u", "more "+name, 5)
-			r.fails(d, err, headroom.ErrFormat, `Set quotaWeek to "2031-W22" and quotaCount to the units used in it; to give units, use `+"`headroom grant`")
+			r.fails(d, err, headroom.Unreadable, `Set quotaWeek to "2031-W22" and quotaCount to the units used in it; to give units, use `+"`headroom grant`")
 			if after := r.item("u"); !reflect.DeepEqual(after, item) {
 				t.Errorf("%s: changed to %v", name, after)
 			}
@@ -59,7 +59,7 @@ func TestASpanOfCenturiesIsDamage(t *testing.T) {
 			item["quotaSpan"] = s(span)
 			r.put(item)
 			d, err := r.deduct("u", "more", 5)
-			r.fails(d, err, headroom.ErrFormat, "quotaSpan")
+			r.fails(d, err, headroom.Unreadable, "quotaSpan")
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	if len(c.Grants) > 0 && !s.layout.numericGrants(w.seen) {
 		return v, false, nil // others drew on the grants in between: the engine waits a little and decides again
 	}
-	return headroom.View{}, false, w.doubtful(headroom.Errorf(headroom.CodeContended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
+	return headroom.View{}, false, w.doubtful(headroom.Errorf(headroom.Contended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
 }
 
 // doubtful returns an error for what it means if something that was sent may yet take effect.
@@ -160,7 +160,7 @@ func (w *commit) done(ctx context.Context, c headroom.Change, attrs attributes, 
 		w.moved.learn(after)
 		w.tidy(ctx, after, now, c)
 	case !w.layout.counted(c, attrs):
-		return headroom.View{}, headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the change was written, but a count that it changed does not read")
+		return headroom.View{}, headroom.Errorf(headroom.OutcomeUnknown, err, "the change was written, but a count that it changed does not read")
 	default:
 		// Nothing that the write depends on is wrong, or it would not have been made.
 		w.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)

@@ -88,7 +88,7 @@ func (s *Store) putOwes(ctx context.Context, r owesRow) (time.Time, error) {
 		return err
 	})
 	if err == nil && len(out.UnprocessedItems) > 0 {
-		err = headroom.Errorf(headroom.CodeThrottled, nil, "the ledger takes no row for a debt; nothing was charged")
+		err = headroom.Errorf(headroom.Throttled, nil, "the ledger takes no row for a debt; nothing was charged")
 	}
 	return got.now, err
 }
@@ -135,7 +135,7 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []head
 	if after != "" {
 		n, row, _ := strings.Cut(after, "#")
 		if shard, err = strconv.Atoi(n); err != nil || shard < 0 || shard >= owesShards {
-			return nil, "", headroom.Errorf(headroom.CodeInvalid, err, "%q is no place in the list of debts", after)
+			return nil, "", headroom.Errorf(headroom.Invalid, err, "%q is no place in the list of debts", after)
 		}
 		from = row
 	}
@@ -198,7 +198,7 @@ func owesOf(attrs map[string]types.AttributeValue) (owesRow, error) {
 	r := reader{attrs: attrs}
 	row := owesRow{key: headroom.Key{Subject: r.str("subject"), Meter: r.str("meter")}, operation: r.str("operation"), since: r.natural(owesSince)}
 	if r.err != nil || row.key.Subject == "" || row.key.Meter == "" || row.operation == "" {
-		return row, headroom.Errorf(headroom.CodeFormat, r.err, "a row of the list of debts in the ledger does not read")
+		return row, headroom.Errorf(headroom.Unreadable, r.err, "a row of the list of debts in the ledger does not read")
 	}
 	return row, nil
 }

@@ -37,10 +37,10 @@ func TestMovedIDsKeepTheirOrganisation(t *testing.T) {
 		}
 		for i := range jobs {
 			id := fmt.Sprintf("job-with-a-long-id-%02d", i)
-			if _, err := within("globex", id); !errors.Is(err, headroom.ErrConflict) {
+			if _, err := within("globex", id); !errors.Is(err, headroom.Conflict) {
 				t.Fatalf("%s within another organisation: %v", id, err)
 			}
-			if _, err := e.Deduct(t.Context(), request("user", id, 1)); !errors.Is(err, headroom.ErrConflict) {
+			if _, err := e.Deduct(t.Context(), request("user", id, 1)); !errors.Is(err, headroom.Conflict) {
 				t.Fatalf("%s alone: %v", id, err)
 			}
 			if j, err := within("acme", id); err != nil || !j.User.Replay || !j.Organisation.Replay {
@@ -93,7 +93,7 @@ func TestADamagedRowOfADebtBlocksNoOther(t *testing.T) {
 		leave("cid", "acme")
 		r.put(attributes{"userId": s("cid"), "quotaWeek": n(7)})
 		done, err := r.engine.FinishDebts(t.Context())
-		if done != (headroom.Finished{Settled: 2}) || !errors.Is(err, headroom.ErrFormat) {
+		if done != (headroom.Finished{Settled: 2}) || !errors.Is(err, headroom.Unreadable) {
 			t.Errorf("%+v, %v", done, err)
 		}
 		if used := r.used("acme"); used != 14 {

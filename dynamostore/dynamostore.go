@@ -88,7 +88,7 @@ const (
 var _ headroom.Store = (*Store)(nil)
 
 // Open connects with the SDK's own configuration: credentials, profile, region and retries come from
-// its usual chain. It fails with headroom.CodeInvalid.
+// its usual chain. It fails with headroom.Invalid.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	// Without this the SDK writes to stderr what its errors say too.
 	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
@@ -97,10 +97,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the AWS configuration does not load")
+		return nil, headroom.Errorf(headroom.Invalid, err, "the AWS configuration does not load")
 	}
 	if cfg.Region == "" {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "no AWS region: set it in the options, in AWS_REGION or in the profile")
+		return nil, headroom.Errorf(headroom.Invalid, nil, "no AWS region: set it in the options, in AWS_REGION or in the profile")
 	}
 	return New(dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		if opts.Endpoint != "" {
@@ -109,18 +109,18 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}), opts)
 }
 
-// New returns a store that uses client. Its errors have the code headroom.CodeInvalid.
+// New returns a store that uses client. Its errors have the code headroom.Invalid.
 func New(client *dynamodb.Client, opts Options) (*Store, error) {
 	if opts.Table == "" {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a DynamoDB store needs the name of its table")
+		return nil, headroom.Errorf(headroom.Invalid, nil, "a DynamoDB store needs the name of its table")
 	}
 	if opts.Format < 0 || opts.Format > NewestFormat {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "format %d of items: want 1 to %d", opts.Format, NewestFormat)
+		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d of items: want 1 to %d", opts.Format, NewestFormat)
 	}
 	opts.Ledger = cmp.Or(opts.Ledger, opts.Table+"-ledger")
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.Ledger == opts.Table {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "table %q is given as the ledger too: it has keys of its own", opts.Table)
+		return nil, headroom.Errorf(headroom.Invalid, nil, "table %q is given as the ledger too: it has keys of its own", opts.Table)
 	}
 	l := layout{
 		names: Names{

@@ -135,9 +135,9 @@ func TestWithoutAnAnswerTheOutcomeIsUnknown(t *testing.T) {
 						return
 					case err == nil: // it was the tidying after the charge
 					case op == "GetItem", op == "Query":
-						r.fails(d, err, headroom.ErrUnavailable, "")
+						r.fails(d, err, headroom.Unavailable, "")
 					default:
-						r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")
+						r.fails(d, err, headroom.OutcomeUnknown, "repeat the same operation id")
 					}
 					r.wire.reset(nil)
 					if d, err = r.deduct(subject, "job", 5); err != nil || !d.Allowed || d.Used != used {
@@ -176,7 +176,7 @@ func TestDoubtOutlastsALaterFailure(t *testing.T) {
 					return x.edited(stripped)
 				})
 				d, err := r.deduct("u", "job", 5)
-				r.fails(d, err, headroom.ErrOutcomeUnknown, "")
+				r.fails(d, err, headroom.OutcomeUnknown, "")
 				r.wire.reset(nil)
 				d, err = r.deduct("u", "job", 5)
 				if err != nil || !d.Replay || d.Used != r.count("u") || d.Used != int64(5+2*ids) {
@@ -215,7 +215,7 @@ func TestARefusalAfterALostRequestIsNotCertain(t *testing.T) {
 					return x.drop()
 				})
 				d, err := ask(r)
-				r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")
+				r.fails(d, err, headroom.OutcomeUnknown, "repeat the same operation id")
 				if d, err := ask(r); err != nil || d.Allowed {
 					t.Fatalf("a repeat: %+v, %v", d, err) // nothing was lost of it
 				}
@@ -252,7 +252,7 @@ func TestDoubtOutlastsAnotherForm(t *testing.T) {
 			return x.say(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 		})
 		d, err := other.deduct("u", "job", 5)
-		r.fails(d, err, headroom.ErrOutcomeUnknown, "repeat the same operation id")
+		r.fails(d, err, headroom.OutcomeUnknown, "repeat the same operation id")
 		if updates < 3 {
 			t.Fatalf("%d updates", updates)
 		}
@@ -321,26 +321,26 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 	for _, fault := range []struct {
 		name         string
 		meddle       func(*exchange) (*http.Response, error)
-		write, read  *headroom.Error
+		write, read  headroom.Code
 		message      string // of the write's error
 		then, charge bool   // whether the write was made all the same
 	}{
-		{"connection refused", (*exchange).refuse, headroom.ErrUnavailable, headroom.ErrUnavailable, "cannot be reached", false, false},
-		{"connection lost", (*exchange).drop, headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, false, false},
-		{"answer lost", (*exchange).lose, headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, true, true},
-		{"answer cut off", cutOff, headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, true, true},
-		{"answer without a date", undated, headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, true, true},
-		{"internal error", say(500, "InternalServerError"), headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, false, false},
-		{"service unavailable", say(503, "ServiceUnavailable"), headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, false, false},
-		{"throughput exceeded", say(400, "ProvisionedThroughputExceededException"), headroom.ErrThrottled, headroom.ErrThrottled, "throttles", false, false},
-		{"throttled", say(400, "ThrottlingException"), headroom.ErrThrottled, headroom.ErrThrottled, "throttles", false, false},
-		{"first lost, then throttled", firstLost(say(400, "ThrottlingException")), headroom.ErrOutcomeUnknown, headroom.ErrThrottled, again, true, true},
-		{"first lost, then refused", firstLost((*exchange).refuse), headroom.ErrOutcomeUnknown, headroom.ErrUnavailable, again, true, true},
-		{"first lost, then a conflict", firstLost(say(400, "TransactionConflictException")), headroom.ErrOutcomeUnknown, nil, again, true, true},
-		{"no rights", say(400, "AccessDeniedException"), headroom.ErrRejected, headroom.ErrRejected, "GetItem and UpdateItem", false, false},
-		{"no table", say(400, "ResourceNotFoundException"), headroom.ErrRejected, headroom.ErrRejected, "headroom tables create", false, false},
-		{"unknown keys", say(400, "UnrecognizedClientException"), headroom.ErrRejected, headroom.ErrRejected, "credentials", false, false},
-		{"not valid", say(400, "ValidationException"), headroom.ErrRejected, headroom.ErrRejected, "refused the request", false, false},
+		{"connection refused", (*exchange).refuse, headroom.Unavailable, headroom.Unavailable, "cannot be reached", false, false},
+		{"connection lost", (*exchange).drop, headroom.OutcomeUnknown, headroom.Unavailable, again, false, false},
+		{"answer lost", (*exchange).lose, headroom.OutcomeUnknown, headroom.Unavailable, again, true, true},
+		{"answer cut off", cutOff, headroom.OutcomeUnknown, headroom.Unavailable, again, true, true},
+		{"answer without a date", undated, headroom.OutcomeUnknown, headroom.Unavailable, again, true, true},
+		{"internal error", say(500, "InternalServerError"), headroom.OutcomeUnknown, headroom.Unavailable, again, false, false},
+		{"service unavailable", say(503, "ServiceUnavailable"), headroom.OutcomeUnknown, headroom.Unavailable, again, false, false},
+		{"throughput exceeded", say(400, "ProvisionedThroughputExceededException"), headroom.Throttled, headroom.Throttled, "throttles", false, false},
+		{"throttled", say(400, "ThrottlingException"), headroom.Throttled, headroom.Throttled, "throttles", false, false},
+		{"first lost, then throttled", firstLost(say(400, "ThrottlingException")), headroom.OutcomeUnknown, headroom.Throttled, again, true, true},
+		{"first lost, then refused", firstLost((*exchange).refuse), headroom.OutcomeUnknown, headroom.Unavailable, again, true, true},
+		{"first lost, then a conflict", firstLost(say(400, "TransactionConflictException")), headroom.OutcomeUnknown, "", again, true, true},
+		{"no rights", say(400, "AccessDeniedException"), headroom.Rejected, headroom.Rejected, "GetItem and UpdateItem", false, false},
+		{"no table", say(400, "ResourceNotFoundException"), headroom.Rejected, headroom.Rejected, "headroom tables create", false, false},
+		{"unknown keys", say(400, "UnrecognizedClientException"), headroom.Rejected, headroom.Rejected, "credentials", false, false},
+		{"not valid", say(400, "ValidationException"), headroom.Rejected, headroom.Rejected, "refused the request", false, false},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			each(t, func(t *testing.T, engine string) {
@@ -351,7 +351,7 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 				r.fails(d, err, fault.write, fault.message)
 
 				for _, again := range []bool{false, true} { // a mix begins anew
-					if fault.read == nil {
+					if fault.read == "" {
 						break // no read meets it
 					}
 					r.wire.reset(fault.meddle)
@@ -362,7 +362,7 @@ func TestAFailureSaysWhichItIs(t *testing.T) {
 					d, err = r.engine.Preflight(r.Context(), request)
 					r.fails(d, err, fault.read, unavailable)
 				}
-				if r.wire.reset(fault.meddle); fault.read != nil {
+				if r.wire.reset(fault.meddle); fault.read != "" {
 					_, err = r.engine.Usage(r.Context(), headroom.UsageRequest{Subject: "u", Meter: "slots", Now: tuesday})
 					r.fails(headroom.Decision{}, err, fault.read, "")
 				}
@@ -387,7 +387,7 @@ func TestNoDateIsAClearError(t *testing.T) {
 			return answer, err
 		})
 		d, err := r.deduct("u", "job", 5) // the condition fails, since there is no item
-		r.fails(d, err, headroom.ErrUnavailable, "no Date")
+		r.fails(d, err, headroom.Unavailable, "no Date")
 		if r.item("u") != nil {
 			t.Fatal("something was written")
 		}
@@ -407,7 +407,7 @@ func TestTablesThatAreMissing(t *testing.T) {
 		}
 		d, err := e.Deduct(t.Context(), headroom.Request{Subject: "u", Meter: "slots", Operation: "job", Cost: 1})
 		r := &rig{T: t}
-		r.fails(d, err, headroom.ErrRejected, "nowhere and nowhere-ledger are needed")
+		r.fails(d, err, headroom.Rejected, "nowhere and nowhere-ledger are needed")
 	})
 }
 
@@ -427,7 +427,7 @@ func TestAFailureBeforeAnythingIsSentIsKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, err := r.deduct("u", "job", 5)
-		r.fails(d, err, headroom.ErrUnavailable, "")
+		r.fails(d, err, headroom.Unavailable, "")
 		r.sends()
 	})
 }
@@ -450,7 +450,7 @@ func TestADeadlineInMidRequest(t *testing.T) {
 				return nil, x.Context().Err()
 			})
 			d, err := r.engine.Deduct(ctx, headroom.Request{Subject: "u", Meter: "slots", Operation: "job", Cost: 5})
-			r.fails(d, err, headroom.ErrOutcomeUnknown, "")
+			r.fails(d, err, headroom.OutcomeUnknown, "")
 			if !errors.Is(err, context.Canceled) {
 				t.Fatalf("%v does not tell of the caller's own end", err)
 			}
@@ -460,7 +460,7 @@ func TestADeadlineInMidRequest(t *testing.T) {
 			// A context that is over before anything is sent is no unknown outcome.
 			r.wire.reset(nil)
 			d, err = r.engine.Deduct(ctx, headroom.Request{Subject: "u", Meter: "slots", Operation: "another", Cost: 5})
-			r.fails(d, err, headroom.ErrUnavailable, "")
+			r.fails(d, err, headroom.Unavailable, "")
 			r.sends()
 		}
 	})
@@ -497,7 +497,7 @@ func TestATransactionThatOutlastsTheRetries(t *testing.T) {
 			return x.say(http.StatusBadRequest, "TransactionConflictException")
 		})
 		d, err := r.deduct("u", "job", 5)
-		r.fails(d, err, headroom.ErrContended, "nothing was written")
+		r.fails(d, err, headroom.Contended, "nothing was written")
 		if after := r.item("u"); !reflect.DeepEqual(after, before) {
 			t.Fatalf("the item was %v and is %v", before, after)
 		}
@@ -605,7 +605,7 @@ func TestAChargeWithoutAnIDIsNeverMadeTwice(t *testing.T) {
 					switch got := r.used(subject); {
 					case err == nil && (!d.Allowed || !d.Unremembered || got != used):
 						r.Errorf("%s %d: %+v, then %d used: want %d", op, nth, d, got, used)
-					case err != nil && (!errors.Is(err, headroom.ErrOutcomeUnknown) || op != "UpdateItem" || got != used && got != used-5):
+					case err != nil && (!errors.Is(err, headroom.OutcomeUnknown) || op != "UpdateItem" || got != used && got != used-5):
 						r.Errorf("%s %d: %v, then %d used: want at most %d", op, nth, err, got, used)
 					case err != nil:
 						unknown++

@@ -79,7 +79,7 @@ func TestAnItemAtItsGreatestSizeLocksNobodyOut(t *testing.T) {
 				}
 				old := r.another(under(plentiful(t)), inFormat(1))
 				d, err := old.deduct("u", "new", 1)
-				old.fails(d, err, headroom.ErrRejected, "format 1")
+				old.fails(d, err, headroom.Rejected, "format 1")
 				if now := r.item("u")["quotaCount"]; !reflect.DeepEqual(now, before["quotaCount"]) {
 					t.Fatalf("a refused charge changed the count to %v", now)
 				}
@@ -138,7 +138,7 @@ func (r *rig) gives(subject, op string, units, want int64) {
 	r.Helper()
 	id := fmt.Sprint("gives-", op, "-", len(r.wire.requests()))
 	_, err := r.engine.Refund(r.Context(), headroom.RefundRequest{Subject: subject, Meter: "slots", Operation: op, ID: id, Units: units})
-	if (err == nil) != (want == units) || err != nil && !errors.Is(err, headroom.ErrInvalid) {
+	if (err == nil) != (want == units) || err != nil && !errors.Is(err, headroom.Invalid) {
 		r.Fatalf("%d units of %s back: %v, want %d", units, op, err, want)
 	}
 }
@@ -208,7 +208,7 @@ func TestAFullItemOfTheApplicationsIsAnError(t *testing.T) {
 		item["own"] = s(strings.Repeat("x", greatestItem-size(item)))
 		r.put(item)
 		d, err := r.deduct("u", "a", 1)
-		r.fails(d, err, headroom.ErrRejected, "nothing in it that can move")
+		r.fails(d, err, headroom.Rejected, "nothing in it that can move")
 		if now := r.item("u"); !reflect.DeepEqual(now, item) {
 			t.Error("the item was changed")
 		}
@@ -221,14 +221,14 @@ func TestRoomThatCannotBeMadeChargesNothing(t *testing.T) {
 	for _, fault := range []struct {
 		name, op string
 		do       func(x *exchange) (*http.Response, error)
-		code     *headroom.Error
+		code     headroom.Code
 	}{
 		{"the ledger refuses", "BatchWriteItem", func(x *exchange) (*http.Response, error) {
 			return x.say(http.StatusBadRequest, "AccessDeniedException")
-		}, headroom.ErrRejected},
-		{"rows are lost", "BatchWriteItem", (*exchange).lose, headroom.ErrUnavailable},
-		{"the move is lost", "UpdateItem", (*exchange).drop, headroom.ErrUnavailable},
-		{"its answer is lost", "UpdateItem", (*exchange).lose, headroom.ErrUnavailable},
+		}, headroom.Rejected},
+		{"rows are lost", "BatchWriteItem", (*exchange).lose, headroom.Unavailable},
+		{"the move is lost", "UpdateItem", (*exchange).drop, headroom.Unavailable},
+		{"its answer is lost", "UpdateItem", (*exchange).lose, headroom.Unavailable},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			r := newRig(t, dynoxide, under(plentiful(t)), sending(1))

@@ -92,7 +92,7 @@ func TestManyDrawOnAGrantAtOnce(t *testing.T) {
 									d, err = engine.Deduct(t.Context(), r)
 								}
 								switch {
-								case errors.Is(err, headroom.ErrContended):
+								case errors.Is(err, headroom.Contended):
 									contended.Add(1)
 								case err != nil:
 									t.Error(err)

@@ -324,11 +324,11 @@ func (r *rig) sends(want ...string) {
 }
 
 // fails fails the test unless err is a failure of the target's code that says text, and no decision came with it.
-func (r *rig) fails(d headroom.Decision, err error, target *headroom.Error, text string) {
+func (r *rig) fails(d headroom.Decision, err error, target headroom.Code, text string) {
 	r.Helper()
 	var failure *headroom.Error
-	if !errors.As(err, &failure) || failure.Code != target.Code || !strings.Contains(failure.Message, text) {
-		r.Fatalf("error %v, want one with code %s that says %q", err, target.Code, text)
+	if !errors.As(err, &failure) || failure.Code != target || !strings.Contains(failure.Message, text) {
+		r.Fatalf("error %v, want one with code %q that says %q", err, string(target), text)
 	}
 	if !reflect.DeepEqual(d, headroom.Decision{}) {
 		r.Fatalf("decided %+v beside the error %v", d, err)

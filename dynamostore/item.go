@@ -56,7 +56,7 @@ func (l layout) decode(attrs attributes, key headroom.Key, now time.Time) (item,
 	if f, ok := r.num(field("Format")); ok {
 		switch {
 		case f > NewestFormat:
-			return it, headroom.Errorf(headroom.CodeFormat, nil, "the item of %q has format %d, this program knows %d: a newer version of Headroom wrote it; update this one", key.Subject, f, NewestFormat)
+			return it, headroom.Errorf(headroom.Unreadable, nil, "the item of %q has format %d, this program knows %d: a newer version of Headroom wrote it; update this one", key.Subject, f, NewestFormat)
 		case f < formatOne:
 			r.bad(field("Format"), "is no format")
 		}
@@ -231,7 +231,7 @@ func (it item) view(ids []string, now time.Time) (headroom.View, error) {
 				text, _ = unmarked(text)
 				record, err := headroom.ParseRecord(text)
 				if err == nil && record.Kind == headroom.KindHold {
-					err = headroom.Errorf(headroom.CodeFormat, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
+					err = headroom.Errorf(headroom.Unreadable, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
 				}
 				if err != nil {
 					return v, err

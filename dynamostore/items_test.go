@@ -175,7 +175,7 @@ func TestNamesThatFallTogether(t *testing.T) {
 		{Window: "x", Count: "x"}, {Plan: "userId"}, {Count: "quotaOps"}, {Plan: "quotaFormat"}, {Plan: "quota/m/Ops"}, {Count: "quotaCount:day"}, {Window: "quotaSpan:week"},
 	} {
 		_, err := dynamostore.New(c, dynamostore.Options{Table: "t", Names: n})
-		(&rig{T: t}).fails(headroom.Decision{}, err, headroom.ErrInvalid, "attribute name")
+		(&rig{T: t}).fails(headroom.Decision{}, err, headroom.Invalid, "attribute name")
 	}
 	if _, err := dynamostore.New(c, dynamostore.Options{Table: "t", Names: dynamostore.Names{Window: "Ops", Count: "Span:week"}}); err != nil {
 		t.Error(err)
@@ -270,7 +270,7 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 					at := fmt.Sprintf("%s: %s (%s used)", name, what, used)
 					for range 2 { // by a store that has not seen the item, and by one that has
 						d, err := r.deduct("u", "new", 2)
-						if name == "quotaCount" && what == "a fraction" && errors.Is(err, headroom.ErrOutcomeUnknown) {
+						if name == "quotaCount" && what == "a fraction" && errors.Is(err, headroom.OutcomeUnknown) {
 							break // a number like another, to the condition: it was added to, and a repeat does not add to it again
 						}
 						if fine[name+": "+what] || unseen[name+": "+what] && err == nil {
@@ -279,13 +279,13 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 							}
 							break
 						}
-						if !errors.Is(err, headroom.ErrFormat) {
+						if !errors.Is(err, headroom.Unreadable) {
 							t.Errorf("%s: %+v, %v", at, d, err)
 						}
 						if after := r.item("u"); !reflect.DeepEqual(after, item) {
 							t.Errorf("%s: changed to %v", at, after)
 						}
-						if _, err := r.engine.Preflight(t.Context(), headroom.Request{Subject: "u", Meter: "slots", Cost: 1}); !errors.Is(err, headroom.ErrFormat) {
+						if _, err := r.engine.Preflight(t.Context(), headroom.Request{Subject: "u", Meter: "slots", Cost: 1}); !errors.Is(err, headroom.Unreadable) {
 							t.Errorf("%s: preflight: %v", at, err)
 						}
 					}
@@ -309,7 +309,7 @@ func TestANewerFormatIsAnError(t *testing.T) {
 			func() (headroom.Decision, error) { r.at(monday); return r.deduct("u", "new", 5) },
 		} {
 			d, err := deduct()
-			r.fails(d, err, headroom.ErrFormat, "update this one")
+			r.fails(d, err, headroom.Unreadable, "update this one")
 		}
 		if after := r.item("u"); !reflect.DeepEqual(after, item) {
 			t.Fatalf("changed to %v", after)
@@ -514,7 +514,7 @@ func TestAnAttributeOfTheApplicationsOwnInOurPlace(t *testing.T) {
 		item := attributes{"userId": s("u"), "quotaOps": &types.AttributeValueMemberM{Value: attributes{"calls": s("7")}}}
 		r.put(item)
 		d, err := r.deduct("u", "job", 5)
-		r.fails(d, err, headroom.ErrFormat, "quotaOps of the item")
+		r.fails(d, err, headroom.Unreadable, "quotaOps of the item")
 		if after := r.item("u"); !reflect.DeepEqual(after, item) {
 			t.Fatalf("changed to %v", after)
 		}
@@ -545,7 +545,7 @@ func TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt(t *testing.T) {
 // TestAFormatThatIsNotKnownIsNotWritten: it is refused before there is a store.
 func TestAFormatThatIsNotKnownIsNotWritten(t *testing.T) {
 	for _, format := range []int{-1, dynamostore.NewestFormat + 1} {
-		if _, err := dynamostore.New(dynamodb.New(dynamodb.Options{}), dynamostore.Options{Table: "t", Format: format}); !errors.Is(err, headroom.ErrInvalid) {
+		if _, err := dynamostore.New(dynamodb.New(dynamodb.Options{}), dynamostore.Options{Table: "t", Format: format}); !errors.Is(err, headroom.Invalid) {
 			t.Errorf("format %d: %v", format, err)
 		}
 	}

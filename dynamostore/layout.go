@@ -152,11 +152,11 @@ func (l layout) distinct() error {
 	seen := map[string]bool{}
 	for _, name := range []string{l.names.Subject, l.names.Window, l.names.Count, l.names.Plan} {
 		if seen[name] {
-			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is given to two things", name)
+			return headroom.Errorf(headroom.Invalid, nil, "attribute name %q is given to two things", name)
 		}
 		seen[name] = true
 		if rest, prefixed := strings.CutPrefix(name, l.names.Prefix); prefixed && (ours(rest) || strings.HasPrefix(rest, "/")) {
-			return headroom.Errorf(headroom.CodeInvalid, nil, "attribute name %q is taken: Headroom keeps something else there; choose another prefix", name)
+			return headroom.Errorf(headroom.Invalid, nil, "attribute name %q is taken: Headroom keeps something else there; choose another prefix", name)
 		}
 	}
 	return nil

@@ -212,7 +212,7 @@ func (r *bytesReader) value(depth int) types.AttributeValue {
 	return &types.AttributeValueMemberNULL{Value: true}
 }
 
-// FuzzDecode: whatever an item holds is read, or is an ErrFormat. What is read can be shown, written as attributes that read the same, and a change built for it, without a panic.
+// FuzzDecode: whatever an item holds is read, or is Unreadable. What is read can be shown, written as attributes that read the same, and a change built for it, without a panic.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{5, 1, 7, 40, 3}, 40))
@@ -249,13 +249,13 @@ func FuzzDecode(f *testing.F) {
 		}
 		it, err := o.decode(attrs, headroom.Key{Subject: "u", Meter: "slots"}, now)
 		if err != nil {
-			if !errors.Is(err, headroom.ErrFormat) {
+			if !errors.Is(err, headroom.Unreadable) {
 				t.Fatalf("%v", err)
 			}
 			return
 		}
 		for id := range it.ops {
-			if _, err := it.view([]string{id}, now); err != nil && !errors.Is(err, headroom.ErrFormat) {
+			if _, err := it.view([]string{id}, now); err != nil && !errors.Is(err, headroom.Unreadable) {
 				t.Fatalf("%v", err)
 			}
 		}

@@ -223,7 +223,7 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, win
 		start, version, exact := parsePastRow(limit, sort)
 		t, ok := total(start, r.attrs["total"])
 		if !ok || !exact {
-			r.err = headroom.Errorf(headroom.CodeFormat, r.err, "a row of the history of %q in the ledger does not read", key.Subject)
+			r.err = headroom.Errorf(headroom.Unreadable, r.err, "a row of the history of %q in the ledger does not read", key.Subject)
 			return false
 		}
 		if len(rows) == 0 || !rows[len(rows)-1].Start.Equal(t.Start) {
@@ -312,5 +312,5 @@ func (s *Store) writeBatch(ctx context.Context, rows []types.WriteRequest) error
 			return nil
 		}
 	}
-	return headroom.Errorf(headroom.CodeThrottled, nil, "the ledger leaves %d rows unwritten", len(rows))
+	return headroom.Errorf(headroom.Throttled, nil, "the ledger leaves %d rows unwritten", len(rows))
 }

@@ -64,7 +64,7 @@ func TestARefundWhileIdsMoveHappensOnce(t *testing.T) {
 		used := r.used("u")
 		for _, by := range []*rig{r, r.another()} {
 			d, err := refund(by, "another refund")
-			by.fails(d, err, headroom.ErrInvalid, "20 were refunded before")
+			by.fails(d, err, headroom.Invalid, "20 were refunded before")
 			if d, err := refund(by, "refund"); err != nil || !d.Replay || d.Cost != 20 {
 				t.Errorf("the first refund again: %+v, %v", d, err)
 			}
@@ -91,7 +91,7 @@ func TestASettlementWhileIdsMoveHappensOnce(t *testing.T) {
 		used := r.used("u")
 		for _, by := range []*rig{r, r.another()} {
 			d, err := by.engine.Settle(t.Context(), request("u", "begun", 15))
-			by.fails(d, err, headroom.ErrConflict, "")
+			by.fails(d, err, headroom.Conflict, "")
 			if d, err := by.engine.Settle(t.Context(), request("u", "begun", 20)); err != nil || !d.Replay || d.Used != used {
 				t.Errorf("the settlement again: %+v, %v", d, err)
 			}
@@ -187,7 +187,7 @@ func stillKnown(r *rig, operation string, used int64) {
 		r.Fatalf("%q is forgotten", operation)
 	}
 	_, err := r.deduct("u", operation, 1)
-	if !errors.Is(err, headroom.ErrConflict) {
+	if !errors.Is(err, headroom.Conflict) {
 		r.Fatalf("%q once more: %v", operation, err)
 	}
 }

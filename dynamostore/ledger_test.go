@@ -99,7 +99,7 @@ func interrupted(t *testing.T, other, r *rig, subject string, ids, nth int, faul
 	})
 	for _, id := range []string{"a", "b", "c"} {
 		_, err := r.deduct(subject, id, 5)
-		if err != nil && !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) {
+		if err != nil && !errors.Is(err, headroom.OutcomeUnknown) && !errors.Is(err, headroom.Unavailable) {
 			t.Fatalf("request %d: %v", nth, err)
 		}
 	}
@@ -411,9 +411,9 @@ func TestALedgerThatCannotBeReadChargesNothing(t *testing.T) {
 			return x.pass()
 		})
 		d, err := r.deduct("u", "full-00000", 1)
-		r.fails(d, err, headroom.ErrThrottled, "")
+		r.fails(d, err, headroom.Throttled, "")
 		d, err = r.deduct("u", "new", 1)
-		r.fails(d, err, headroom.ErrThrottled, "")
+		r.fails(d, err, headroom.Throttled, "")
 		r.wire.reset(nil)
 		r.replay("u", "full-00000", 1, 30)
 		r.admit("u", "new", 1, 31)
@@ -434,7 +434,7 @@ func TestARowThatDoesNotReadIsAnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, err := r.deduct("u", name, 1)
-			r.fails(d, err, headroom.ErrFormat, "")
+			r.fails(d, err, headroom.Unreadable, "")
 			row[what] = was
 		}
 	})

@@ -2,7 +2,6 @@ package dynamostore_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -52,8 +51,7 @@ func TestEveryWriteFitsAtMostLimits(t *testing.T) {
 		each(t, func(t *testing.T, engine string) {
 			r := newRig(t, engine)
 			most := r.store.MostLimits()
-			var invalid *headroom.Error
-			if _, err := headroom.New(r.store, manyLimits(t, most+1, carry), headroom.Options{}); !errors.As(err, &invalid) || invalid.Code != headroom.CodeInvalid || !strings.Contains(err.Error(), fmt.Sprint("at most ", most)) {
+			if _, err := headroom.New(r.store, manyLimits(t, most+1, carry), headroom.Options{}); headroom.CodeOf(err) != headroom.Invalid || !strings.Contains(err.Error(), fmt.Sprint("at most ", most)) {
 				t.Fatalf("with %d limits: %v", most+1, err)
 			}
 			r = newRig(t, engine, under(manyLimits(t, most, carry)))

@@ -283,10 +283,10 @@ func (s *Store) makeRoom(ctx context.Context, subject string, refused error) (fu
 	}
 	moved, err := s.move(ctx, best)
 	switch {
-	case errors.Is(err, headroom.ErrOutcomeUnknown):
-		return nil, headroom.Errorf(headroom.CodeUnavailable, err, "the item of %q is full, and whether ids were moved out of it is not known; nothing else was written", subject)
+	case errors.Is(err, headroom.OutcomeUnknown):
+		return nil, headroom.Errorf(headroom.Unavailable, err, "the item of %q is full, and whether ids were moved out of it is not known; nothing else was written", subject)
 	case err != nil || moved:
 		return nil, err
 	}
-	return headroom.Errorf(headroom.CodeRejected, refused, "the item of %q is as large as DynamoDB lets one be, and %s", subject, why), nil
+	return headroom.Errorf(headroom.Rejected, refused, "the item of %q is as large as DynamoDB lets one be, and %s", subject, why), nil
 }

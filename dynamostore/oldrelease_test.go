@@ -265,7 +265,7 @@ func TestTheOldReleaseRefusesWhatItCannotRead(t *testing.T) {
 	if _, err := r.raw.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.engine.Deduct(t.Context(), headroom.Request{Subject: "eve", Meter: "slots", Operation: "c", Cost: 1}); !errors.Is(err, headroom.ErrFormat) {
+	if _, err := r.engine.Deduct(t.Context(), headroom.Request{Subject: "eve", Meter: "slots", Operation: "c", Cost: 1}); !errors.Is(err, headroom.Unreadable) {
 		t.Error(err)
 	}
 }

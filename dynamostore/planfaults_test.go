@@ -25,18 +25,18 @@ func TestAPlanThatWasNotStoredIsAnError(t *testing.T) {
 	for _, fault := range []struct {
 		name   string
 		meddle func(*exchange) (*http.Response, error)
-		want   *headroom.Error // where there is an item
-		done   bool            // it was stored all the same
+		want   headroom.Code // where there is an item
+		done   bool          // it was stored all the same
 	}{
-		{"connection refused", (*exchange).refuse, headroom.ErrUnavailable, false},
-		{"connection lost", (*exchange).drop, headroom.ErrOutcomeUnknown, false},
-		{"answer lost", (*exchange).lose, headroom.ErrOutcomeUnknown, true},
-		{"answer without a date", undated, headroom.ErrOutcomeUnknown, true},
-		{"internal error", say(500, "InternalServerError"), headroom.ErrOutcomeUnknown, false},
-		{"throttled", say(400, "ThrottlingException"), headroom.ErrThrottled, false},
-		{"no rights", say(400, "AccessDeniedException"), headroom.ErrRejected, false},
-		{"no table", say(400, "ResourceNotFoundException"), headroom.ErrRejected, false},
-		{"not valid", say(400, "ValidationException"), headroom.ErrRejected, false},
+		{"connection refused", (*exchange).refuse, headroom.Unavailable, false},
+		{"connection lost", (*exchange).drop, headroom.OutcomeUnknown, false},
+		{"answer lost", (*exchange).lose, headroom.OutcomeUnknown, true},
+		{"answer without a date", undated, headroom.OutcomeUnknown, true},
+		{"internal error", say(500, "InternalServerError"), headroom.OutcomeUnknown, false},
+		{"throttled", say(400, "ThrottlingException"), headroom.Throttled, false},
+		{"no rights", say(400, "AccessDeniedException"), headroom.Rejected, false},
+		{"no table", say(400, "ResourceNotFoundException"), headroom.Rejected, false},
+		{"not valid", say(400, "ValidationException"), headroom.Rejected, false},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			each(t, func(t *testing.T, engine string) {

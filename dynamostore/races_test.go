@@ -75,7 +75,7 @@ func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 						return
 					}
 					if test.reason == "" {
-						r.fails(d, err, headroom.ErrFormat, "item of")
+						r.fails(d, err, headroom.Unreadable, "item of")
 					} else if err != nil || d.Reason != test.reason || d.Replay != test.replay || d.Used != test.used {
 						t.Fatalf("before request %d: %+v, %v", nth, d, err)
 					}

@@ -18,7 +18,7 @@ type reader struct {
 
 func (r *reader) bad(name, what string) {
 	if r.err == nil {
-		r.err = headroom.Errorf(headroom.CodeFormat, nil, "attribute %s of the item of %q %s", name, r.subject, what)
+		r.err = headroom.Errorf(headroom.Unreadable, nil, "attribute %s of the item of %q %s", name, r.subject, what)
 	}
 }
 

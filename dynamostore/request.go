@@ -39,14 +39,14 @@ type answer struct {
 
 // doubtful returns the error of a later step, that was to find out whether the attempts before a took effect, for what it means to the caller.
 func (a answer) doubtful(err error) error {
-	if !a.unsure || errors.Is(err, headroom.ErrOutcomeUnknown) {
+	if !a.unsure || errors.Is(err, headroom.OutcomeUnknown) {
 		return err
 	}
 	return unknown(err)
 }
 
 func unknown(err error) error {
-	return headroom.Errorf(headroom.CodeOutcomeUnknown, err, "DynamoDB gave no clear answer; the write may have taken effect: repeat the same operation id")
+	return headroom.Errorf(headroom.OutcomeUnknown, err, "DynamoDB gave no clear answer; the write may have taken effect: repeat the same operation id")
 }
 
 // do makes one call, tells the time of the engine's answer, and turns a failure into a headroom.Error; a failed condition passes as it is.
@@ -58,7 +58,7 @@ func (s *Store) do(ctx context.Context, a access, call func(context.Context, fun
 		if err == nil || errors.As(err, &failed) {
 			if w.now.IsZero() {
 				w.unsure = w.unsure || err == nil && a != reads
-				return w.answer, w.doubtful(headroom.Errorf(headroom.CodeUnavailable, nil, "the engine's answer carries no Date, and Headroom goes by it rather than by the clocks of hosts: something between strips it"))
+				return w.answer, w.doubtful(headroom.Errorf(headroom.Unavailable, nil, "the engine's answer carries no Date, and Headroom goes by it rather than by the clocks of hosts: something between strips it"))
 			}
 			return w.answer, err
 		}
@@ -154,24 +154,24 @@ func (s *Store) failure(a access, err error, unsure bool) error {
 		return unknown(err)
 	}
 	if conflict(err) {
-		return headroom.Errorf(headroom.CodeContended, err, "transactions on the item outlasted %d tries; nothing was written", conflictTries)
+		return headroom.Errorf(headroom.Contended, err, "transactions on the item outlasted %d tries; nothing was written", conflictTries)
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "DynamoDB cannot be reached")
+		return headroom.Errorf(headroom.Unavailable, err, "DynamoDB cannot be reached")
 	}
 	switch api.ErrorCode() {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
-		return headroom.Errorf(headroom.CodeThrottled, err, "DynamoDB throttles")
+		return headroom.Errorf(headroom.Throttled, err, "DynamoDB throttles")
 	case "ResourceNotFoundException":
-		return headroom.Errorf(headroom.CodeRejected, err, "a table is missing: %s and %s are needed; create them with CreateTables or `headroom tables create`", s.opts.Table, s.opts.Ledger)
+		return headroom.Errorf(headroom.Rejected, err, "a table is missing: %s and %s are needed; create them with CreateTables or `headroom tables create`", s.opts.Table, s.opts.Ledger)
 	case "AccessDeniedException":
-		return headroom.Errorf(headroom.CodeRejected, err, "rights are missing: the role needs GetItem and UpdateItem on the table %s, and GetItem, Query, BatchWriteItem and, to reconcile, DeleteItem on %s", s.opts.Table, s.opts.Ledger)
+		return headroom.Errorf(headroom.Rejected, err, "rights are missing: the role needs GetItem and UpdateItem on the table %s, and GetItem, Query, BatchWriteItem and, to reconcile, DeleteItem on %s", s.opts.Table, s.opts.Ledger)
 	case "UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationTokenException", "ExpiredTokenException", "IncompleteSignatureException":
-		return headroom.Errorf(headroom.CodeRejected, err, "DynamoDB does not know who asks: check the credentials, their expiry and this host's clock")
+		return headroom.Errorf(headroom.Rejected, err, "DynamoDB does not know who asks: check the credentials, their expiry and this host's clock")
 	}
 	if api.ErrorFault() == smithy.FaultServer || unsure {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "DynamoDB fails")
+		return headroom.Errorf(headroom.Unavailable, err, "DynamoDB fails")
 	}
-	return headroom.Errorf(headroom.CodeRejected, err, "DynamoDB refused the request")
+	return headroom.Errorf(headroom.Rejected, err, "DynamoDB refused the request")
 }

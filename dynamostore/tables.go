@@ -65,7 +65,7 @@ func (s *Store) create(ctx context.Context, in *dynamodb.CreateTableInput) error
 		o.MinDelay, o.MaxDelay = 50*time.Millisecond, 2*time.Second
 	})
 	if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, 5*time.Minute); err != nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "table %s was created but does not become active", *in.TableName)
+		return headroom.Errorf(headroom.Unavailable, err, "table %s was created but does not become active", *in.TableName)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (s *Store) present(callers time.Time) (time.Time, error) {
 	now, mark := s.clock.now(), s.clock.mark
 	s.clock.mu.Unlock()
 	if !trusted(now, mark) {
-		return time.Time{}, headroom.Errorf(headroom.CodeClock, nil,
+		return time.Time{}, headroom.Errorf(headroom.ClockUntrusted, nil,
 			"the clock reads %s, but it has read %s before: one of the two is wrong. Nothing was decided. See that the clock is right, then run `headroom clock accept` on %s",
 			now.Format(time.RFC3339), mark.Format(time.RFC3339), s.dir)
 	}

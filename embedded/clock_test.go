@@ -27,11 +27,11 @@ func TestOneBadClockPoisonsNobody(t *testing.T) {
 	clock.now = present.Add(time.Minute)
 	for range 2 {
 		_, err := e.Deduct(t.Context(), headroom.Request{Subject: "ann", Meter: "slots", Operation: "after", Cost: 5})
-		if !errors.Is(err, headroom.ErrClock) || !strings.Contains(fmt.Sprint(err), "headroom clock accept") {
+		if !errors.Is(err, headroom.ClockUntrusted) || !strings.Contains(fmt.Sprint(err), "headroom clock accept") {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("somebody else")}); !errors.Is(err, headroom.ErrClock) {
+	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("somebody else")}); !errors.Is(err, headroom.ClockUntrusted) {
 		t.Error(err)
 	}
 	status, err := s.Clock(t.Context())
@@ -77,7 +77,7 @@ func TestClockMayLagByTheTolerance(t *testing.T) {
 	clock.now = monday.Add(-headroom.ClockTolerance)
 	deduct(t, e, "ann", "b", 1)
 	clock.now = clock.now.Add(-1)
-	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ErrClock) {
+	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ClockUntrusted) {
 		t.Error(err)
 	}
 }
@@ -170,7 +170,7 @@ func TestMarkReachesTheStartOfEveryOpenedWindow(t *testing.T) {
 	if _, ok, err := s.Commit(t.Context(), c); !ok || err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ErrClock) {
+	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ClockUntrusted) {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// A file that is cut short or has a byte turned gives ErrFormat where the engine's checks find it, and a panic nowhere.
+// A file that is cut short or has a byte turned gives Unreadable where the engine's checks find it, and a panic nowhere.
 func TestDamagedFilesAreAnError(t *testing.T) {
 	mem := vfs.NewMem()
 	for range 3 {
@@ -40,14 +40,14 @@ func TestDamagedFilesAreAnError(t *testing.T) {
 				}
 				s, err := Open("db", Options{fs: damaged})
 				if err != nil {
-					if !errors.Is(err, headroom.ErrFormat) {
+					if !errors.Is(err, headroom.Unreadable) {
 						t.Errorf("%s %s at %d: %v", name, kind, i, err)
 					}
 					continue
 				}
 				for n := range 7 {
 					_, err := s.Load(t.Context(), headroom.Query{Key: slots(fmt.Sprint("user", n)), IDs: []string{fmt.Sprint(n)}, Now: monday})
-					if err != nil && !errors.Is(err, headroom.ErrFormat) {
+					if err != nil && !errors.Is(err, headroom.Unreadable) {
 						t.Errorf("%s %s at %d: load: %v", name, kind, i, err)
 					}
 				}

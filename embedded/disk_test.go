@@ -71,16 +71,16 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 			full.Store(true)
 			l.prefix, l.steps = "more", 0
 			for _, err := range unjoined(l.run()) {
-				if !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+				if !errors.Is(err, headroom.OutcomeUnknown) && !errors.Is(err, headroom.Unavailable) || !errors.Is(err, syscall.ENOSPC) {
 					t.Error(err)
 				}
 			}
-			checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
+			checkAllFail(t, s, t.Context(), headroom.Unavailable)
 			closeStore(t, s)
 			// As long as the disk fails, the store may open and stop again, or be refused.
 			if s, err := Open("db", Options{fs: failing}); err == nil {
 				closeStore(t, s)
-			} else if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+			} else if !errors.Is(err, headroom.Unavailable) || !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
 			s = open(t, mem, "db", clock.read)
@@ -116,7 +116,7 @@ func TestFullDiskAtAnyWrite(t *testing.T) {
 		full := &failing{err: syscall.ENOSPC, once: n%2 == 0}
 		full.left.Store(at)
 		for _, err := range full.underLoad(t, mem, b, fmt.Sprint(n), horizon) {
-			if !errors.Is(err, headroom.ErrOutcomeUnknown) && !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+			if !errors.Is(err, headroom.OutcomeUnknown) && !errors.Is(err, headroom.Unavailable) || !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
 		}
@@ -170,7 +170,7 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 			return shown(d, err)
 		},
 	} {
-		if err := ask(&gone{Context: t.Context()}); !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		if err := ask(&gone{Context: t.Context()}); !errors.Is(err, headroom.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -110,9 +110,7 @@ func obey() error {
 		}
 		if err != nil {
 			for _, err := range unjoined(err) {
-				var of *headroom.Error
-				errors.As(err, &of)
-				fmt.Println(failedMark, of.Code, strconv.Quote(err.Error()))
+				fmt.Println(failedMark, string(headroom.CodeOf(err)), strconv.Quote(err.Error()))
 			}
 			return nil
 		}

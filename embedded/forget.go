@@ -42,11 +42,11 @@ func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress
 	progress(rows)
 	// A deleted row stays in the files until they are written anew.
 	if err := s.db.Flush(); err != nil {
-		return rows, headroom.Errorf(headroom.CodeUnavailable, err, "subject %q is forgotten, but its rows are still in files of the store in %s: forget it again", subject, s.dir)
+		return rows, headroom.Errorf(headroom.Unavailable, err, "subject %q is forgotten, but its rows are still in files of the store in %s: forget it again", subject, s.dir)
 	}
 	for _, r := range append(ranges, span{planKey(subject), append(planKey(subject), 0)}) {
 		if err := s.db.Compact(ctx, r.from, r.to, false); err != nil {
-			return rows, headroom.Errorf(headroom.CodeUnavailable, err, "subject %q is forgotten, but its rows are still in files of the store in %s: forget it again", subject, s.dir)
+			return rows, headroom.Errorf(headroom.Unavailable, err, "subject %q is forgotten, but its rows are still in files of the store in %s: forget it again", subject, s.dir)
 		}
 	}
 	return rows, nil

@@ -179,7 +179,7 @@ func decodeEntry(row []byte) (entry, error) {
 	d := &decoder{rest: row}
 	version := d.byte()
 	if version > stateVersion {
-		return entry{}, headroom.Errorf(headroom.CodeFormat, nil, "it was written by a newer program, in version %d of its row, and this one knows %d: use that program", version, stateVersion)
+		return entry{}, headroom.Errorf(headroom.Unreadable, nil, "it was written by a newer program, in version %d of its row, and this one knows %d: use that program", version, stateVersion)
 	}
 	d.bad = d.bad || version == 0
 	e := entry{young: d.generation(), old: d.generation()}

@@ -71,7 +71,7 @@ func TestRowsOfOtherVersionsOfAState(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := decodeEntry(append([]byte{stateVersion + 1}, first[1:]...)); !errors.Is(err, headroom.ErrFormat) || !strings.Contains(err.Error(), "newer program") {
+	if _, err := decodeEntry(append([]byte{stateVersion + 1}, first[1:]...)); !errors.Is(err, headroom.Unreadable) || !strings.Contains(err.Error(), "newer program") {
 		t.Errorf("a later version: %v", err)
 	}
 }
@@ -238,8 +238,7 @@ func FuzzRows(f *testing.F) {
 				},
 			} {
 				d, err := call()
-				var of *headroom.Error
-				if err != nil && (!errors.As(err, &of) || of.Code == headroom.CodeContended || of.Code == headroom.CodeUnavailable || of.Code == headroom.CodeOutcomeUnknown) {
+				if err != nil && (headroom.CodeOf(err) == "" || headroom.CodeOf(err).Retryable()) {
 					t.Errorf("%s: %v", what, err)
 				}
 				if d.Used < 0 || d.Held < 0 || d.Remaining < 0 {
@@ -280,7 +279,7 @@ func TestRowsForTheReleaseBefore(t *testing.T) {
 		}
 		return v
 	}
-	if _, err := Open(t.TempDir(), Options{Format: 3}); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := Open(t.TempDir(), Options{Format: 3}); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("format 3: %v", err)
 	}
 	s, e := open(1)
@@ -298,7 +297,7 @@ func TestRowsForTheReleaseBefore(t *testing.T) {
 	if err := ask(e, "acme", "a"); err != nil {
 		t.Error(err)
 	}
-	if err := ask(e, "globex", "a"); !errors.Is(err, headroom.ErrConflict) {
+	if err := ask(e, "globex", "a"); !errors.Is(err, headroom.Conflict) {
 		t.Errorf("within another: %v", err)
 	}
 	if err := ask(e, "acme", "b"); err != nil {

@@ -77,7 +77,7 @@ func (p step) perform(e *headroom.Engine) (done bool, err error) {
 	case headroom.KindGrant:
 		d, err = e.Grant(ctx, headroom.GrantRequest{Subject: p.Subject, Meter: "slots", ID: p.ID, Units: p.Cost, Lasts: 24 * time.Hour})
 	}
-	if errors.Is(err, headroom.ErrExpired) || errors.Is(err, headroom.ErrTooMany) || errors.Is(err, headroom.ErrContended) {
+	if errors.Is(err, headroom.Expired) || errors.Is(err, headroom.TooMany) || errors.Is(err, headroom.Contended) {
 		return false, nil
 	}
 	return d.Allowed, err

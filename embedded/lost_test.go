@@ -87,8 +87,8 @@ func outcome(t *testing.T, bad, good map[string][]byte) (lost int, err error) {
 	mem := written(t, bad)
 	s, err := Open("db", Options{Clock: (&hand{monday}).read, fs: mem})
 	if err != nil {
-		if !errors.Is(err, headroom.ErrFormat) {
-			t.Errorf("%v, want ErrFormat", err)
+		if !errors.Is(err, headroom.Unreadable) {
+			t.Errorf("%v, want Unreadable", err)
 		}
 		mended := files(t, mem)
 		for name, content := range good {
@@ -148,5 +148,5 @@ func TestNewStoreNoticesDamageInItsFirstLog(t *testing.T) {
 		}
 	}
 	content[newest][at-5] ^= 0x55
-	checkNotOpened(t, written(t, content), headroom.ErrFormat, "cannot be read")
+	checkNotOpened(t, written(t, content), headroom.Unreadable, "cannot be read")
 }

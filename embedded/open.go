@@ -30,14 +30,14 @@ const (
 	cacheSize    = 32 << 20 // blocks read from disk
 )
 
-// Open opens the store in dir, and makes it if there is none. One process may have it open, once: everybody else gets ErrLocked. Other errors are ErrInvalid for no directory, ErrRejected for a directory that cannot be read or written,
-// ErrFormat for one that holds something else, a newer format, or damaged files, and ErrUnavailable for a disk that fails or is full.
+// Open opens the store in dir, and makes it if there is none. One process may have it open, once: everybody else gets Locked. Other errors are Invalid for no directory, Rejected for a directory that cannot be read or written,
+// Unreadable for one that holds something else, a newer format, or damaged files, and Unavailable for a disk that fails or is full.
 func Open(dir string, opts Options) (*Store, error) {
 	if dir == "" {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "a store needs a directory")
+		return nil, headroom.Errorf(headroom.Invalid, nil, "a store needs a directory")
 	}
 	if opts.Format < 0 || opts.Format > 2 {
-		return nil, headroom.Errorf(headroom.CodeInvalid, nil, "format %d: want 1 or 2, or 0 for the newest", opts.Format)
+		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d: want 1 or 2, or 0 for the newest", opts.Format)
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now
@@ -202,18 +202,18 @@ func refused(dir string, err error) error {
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &held):
-		return headroom.Errorf(headroom.CodeLocked, err, "the store in %s is open in another process, or in this one: close it there, or ask the server that has it", dir)
+		return headroom.Errorf(headroom.Locked, err, "the store in %s is open in another process, or in this one: close it there, or ask the server that has it", dir)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
-		return headroom.Errorf(headroom.CodeRejected, err, "the store's directory %s cannot be used: this user must be able to read and write it", dir)
+		return headroom.Errorf(headroom.Rejected, err, "the store's directory %s cannot be used: this user must be able to read and write it", dir)
 	case vfs.IsNoSpaceError(err):
-		return headroom.Errorf(headroom.CodeUnavailable, err, "the disk of the store in %s is full", dir)
+		return headroom.Errorf(headroom.Unavailable, err, "the disk of the store in %s is full", dir)
 	case errors.Is(err, errNewer):
-		return headroom.Errorf(headroom.CodeFormat, err, "the store in %s needs a newer version of Headroom", dir)
+		return headroom.Errorf(headroom.Unreadable, err, "the store in %s needs a newer version of Headroom", dir)
 	case errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist):
-		return headroom.Errorf(headroom.CodeUnavailable, err, "opening the store in %s", dir)
+		return headroom.Errorf(headroom.Unavailable, err, "opening the store in %s", dir)
 	}
 	// The system had no objection, so it is what the files say.
-	return headroom.Errorf(headroom.CodeFormat, err, "the store in %s cannot be read", dir)
+	return headroom.Errorf(headroom.Unreadable, err, "the store in %s cannot be read", dir)
 }
 
 // resolve returns the one name of dir that two openers in one process would both find, whether or not it exists: only by name does the lock tell them apart.

@@ -92,7 +92,7 @@ func (f *failing) underLoad(t *testing.T, under vfs.FS, b *book, prefix string, 
 		closeStore(t, s)
 		return nil
 	}
-	checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
+	checkAllFail(t, s, t.Context(), headroom.Unavailable)
 	closeStore(t, s)
 	return unjoined(err)
 }

@@ -101,7 +101,7 @@ func TestFilesThatMayNotGrow(t *testing.T) {
 			most := 1 + rand.Int64N([]int64{100, 2_000, 40_000}[n%3])
 			c := start(t, orders{Dir: dir, Prefix: fmt.Sprint(round), MemTable: 64 << 10, Horizon: horizon, Clock: b.latest, Repeat: b.repeats(), FileSize: most})
 			c.listen(t, b, func(int, string) {})
-			c.refusedAll(t, syscall.EFBIG, headroom.CodeUnavailable, headroom.CodeOutcomeUnknown)
+			c.refusedAll(t, syscall.EFBIG, headroom.Unavailable, headroom.OutcomeUnknown)
 			s := open(t, copied(t, dir), "db", movingFrom(b.latest).read)
 			b.check(t, s, horizon)
 			closeStore(t, s)
@@ -141,13 +141,13 @@ func TestReadOnlyDirectory(t *testing.T) {
 			}
 		})
 		done++
-		c.refusedAll(t, syscall.EACCES, headroom.CodeUnavailable, headroom.CodeOutcomeUnknown)
+		c.refusedAll(t, syscall.EACCES, headroom.Unavailable, headroom.OutcomeUnknown)
 		errs += len(c.failed)
 		// Nor can it be opened.
 		c = start(t, o)
 		c.listen(t, b, func(int, string) {})
 		done++
-		c.refusedAll(t, syscall.EACCES, headroom.CodeRejected)
+		c.refusedAll(t, syscall.EACCES, headroom.Rejected)
 		errs += len(c.failed)
 		s := open(t, copied(t, dir), "db", movingFrom(b.latest).read)
 		b.check(t, s, horizon)

@@ -38,11 +38,11 @@ func TestCommitThatFailsIsNoYes(t *testing.T) {
 		deduct(t, e, "ann", "a", 50)
 		full.Store(true)
 		r := headroom.Request{Subject: "ann", Meter: "slots", Operation: "b", Cost: 50}
-		if d, err := e.Deduct(t.Context(), r); !errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.Is(err, syscall.EIO) || d.Allowed {
+		if d, err := e.Deduct(t.Context(), r); !errors.Is(err, headroom.OutcomeUnknown) || !errors.Is(err, syscall.EIO) || d.Allowed {
 			t.Errorf("%v: %+v, %v", kind, d, err)
 		}
-		checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
-		if err := s.SetPlan(t.Context(), "ann", "free"); !errors.Is(err, headroom.ErrUnavailable) {
+		checkAllFail(t, s, t.Context(), headroom.Unavailable)
+		if err := s.SetPlan(t.Context(), "ann", "free"); !errors.Is(err, headroom.Unavailable) {
 			t.Error(err)
 		}
 		closeStore(t, s)
@@ -117,7 +117,7 @@ func TestBatchThatTheEngineRefuses(t *testing.T) {
 				s.write = func(b *pebble.Batch) error {
 					if verb != "accept the clock" { // which shows in no answer
 						waiting.Go(func() {
-							if v, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.ErrUnavailable) {
+							if v, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")}); !errors.Is(err, headroom.Unavailable) {
 								t.Errorf("who waits for the batch sees %+v, %v", v, err)
 							}
 						})
@@ -125,12 +125,12 @@ func TestBatchThatTheEngineRefuses(t *testing.T) {
 					return write(s, b)
 				}
 				defer waiting.Wait()
-				if err := c.call(s, e); !errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.Is(err, refusal) {
+				if err := c.call(s, e); !errors.Is(err, headroom.OutcomeUnknown) || !errors.Is(err, refusal) {
 					t.Error(err)
 				}
 				waiting.Wait()
-				checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
-				if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "ann", Meter: "slots", Operation: "a", Cost: 50}); !errors.Is(err, headroom.ErrUnavailable) {
+				checkAllFail(t, s, t.Context(), headroom.Unavailable)
+				if _, err := e.Deduct(t.Context(), headroom.Request{Subject: "ann", Meter: "slots", Operation: "a", Cost: 50}); !errors.Is(err, headroom.Unavailable) {
 					t.Errorf("a repeat is answered by a store that has stopped: %v", err)
 				}
 				closeStore(t, s)

@@ -145,10 +145,10 @@ func (s *Store) unread(k headroom.Key, cause error) error {
 	if err := s.stopped(); err != nil {
 		return err // no wonder
 	}
-	if errors.Is(cause, errDamaged) || errors.Is(cause, headroom.ErrFormat) || pebble.IsCorruptionError(cause) {
-		return headroom.Errorf(headroom.CodeFormat, cause, "what the store in %s has for subject %q, meter %q cannot be read; nothing was written", s.dir, k.Subject, k.Meter)
+	if errors.Is(cause, errDamaged) || errors.Is(cause, headroom.Unreadable) || pebble.IsCorruptionError(cause) {
+		return headroom.Errorf(headroom.Unreadable, cause, "what the store in %s has for subject %q, meter %q cannot be read; nothing was written", s.dir, k.Subject, k.Meter)
 	}
-	return headroom.Errorf(headroom.CodeUnavailable, cause, "reading subject %q, meter %q from the store in %s; nothing was written", k.Subject, k.Meter, s.dir)
+	return headroom.Errorf(headroom.Unavailable, cause, "reading subject %q, meter %q from the store in %s; nothing was written", k.Subject, k.Meter, s.dir)
 }
 
 // rewritten names the counters whose history c changes.

@@ -10,10 +10,10 @@
 //
 // The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
 //
-// A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in ErrOutcomeUnknown, later ones in ErrUnavailable, and the directory stays as it is at that moment. Once the cause is mended,
+// A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in OutcomeUnknown, later ones in Unavailable, and the directory stays as it is at that moment. Once the cause is mended,
 // opening the store again finds all that was acknowledged (disk.go). A disk that neither fails nor answers makes writers wait, past their deadlines, since they cannot know the outcome.
 //
-// Damage is an error, ErrFormat, and nothing is changed: a file that is missing, cut short or has a byte turned, a directory copied without its empty files (damage.go). Or all that was acknowledged is there without the file.
+// Damage is an error, Unreadable, and nothing is changed: a file that is missing, cut short or has a byte turned, a directory copied without its empty files (damage.go). Or all that was acknowledged is there without the file.
 // Only this cannot be noticed, since a power cut could have left the same: that a log (*.log) is missing, or that the end of the newest log, from some byte on, is cut off or its last records are damaged.
 // A store that was closed has nothing in its logs, so there nothing is lost by that.
 package embedded
@@ -75,7 +75,7 @@ type pending chan struct{}
 
 var _ headroom.Store = (*Store)(nil)
 
-// Load implements headroom.Store. It fails with ErrClock if the clock cannot be trusted and q brings no time of its own, with ErrFormat if what is stored cannot be read, and with ErrUnavailable if the store
+// Load implements headroom.Store. It fails with ClockUntrusted if the clock cannot be trusted and q brings no time of its own, with Unreadable if what is stored cannot be read, and with Unavailable if the store
 // is closed or has stopped after a failed write. What it shows has reached the disk, even if q.Weak is set.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
 	if err := s.usable(ctx); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	return f.view(now), nil
 }
 
-// Commit implements headroom.Store. Beside the errors of Load it fails with ErrOutcomeUnknown if the disk failed while the change was on its way. Once the change is applied it waits for the disk, whatever becomes of ctx.
+// Commit implements headroom.Store. Beside the errors of Load it fails with OutcomeUnknown if the disk failed while the change was on its way. Once the change is applied it waits for the disk, whatever becomes of ctx.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	if err := s.usable(ctx); err != nil {
 		return headroom.View{}, false, err
@@ -206,7 +206,7 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []head
 		return true, err
 	})
 	if err != nil {
-		return nil, "", cmp.Or(s.stopped(), error(headroom.Errorf(headroom.CodeFormat, err, "the list of debts of the store in %s cannot be read", s.dir)))
+		return nil, "", cmp.Or(s.stopped(), error(headroom.Errorf(headroom.Unreadable, err, "the list of debts of the store in %s cannot be read", s.dir)))
 	}
 	return keys, next, nil
 }
@@ -234,7 +234,7 @@ func (s *Store) Close() error {
 		flushed = s.db.Flush() // of a table no damage goes unnoticed, of a log that of its end does
 	}
 	if err := errors.Join(flushed, s.db.Close()); err != nil && s.disk.failure() == nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "the store in %s did not close cleanly; what was acknowledged is on disk", s.dir)
+		return headroom.Errorf(headroom.Unavailable, err, "the store in %s did not close cleanly; what was acknowledged is on disk", s.dir)
 	}
 	return nil
 }
@@ -246,17 +246,17 @@ func (s *Store) stripe(subject string) *stripe {
 // usable reports why nothing can be asked of the store.
 func (s *Store) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")
+		return headroom.Errorf(headroom.Unavailable, err, "nothing was written")
 	}
 	if s.closed.Load() {
-		return headroom.Errorf(headroom.CodeUnavailable, nil, "the store in %s is closed; nothing was written", s.dir)
+		return headroom.Errorf(headroom.Unavailable, nil, "the store in %s is closed; nothing was written", s.dir)
 	}
 	return s.stopped()
 }
 
 func (s *Store) stopped() error {
 	if err := s.disk.failure(); err != nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "the store in %s has stopped, because a write failed; nothing was written. Mend the cause, then open the store again: all that was acknowledged is there", s.dir)
+		return headroom.Errorf(headroom.Unavailable, err, "the store in %s has stopped, because a write failed; nothing was written. Mend the cause, then open the store again: all that was acknowledged is there", s.dir)
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (s *Store) settled(ctx context.Context, last pending) error {
 			select {
 			case <-last:
 			case <-ctx.Done():
-				return headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
+				return headroom.Errorf(headroom.Unavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func (s *Store) sync(b *pebble.Batch, on pending, err error) error {
 	}
 	if err = cmp.Or(s.disk.failure(), err); err != nil {
 		s.disk.fail("commit", err)
-		return headroom.Errorf(headroom.CodeOutcomeUnknown, err, "the store in %s failed while writing: repeat the same operation id once it is open again", s.dir)
+		return headroom.Errorf(headroom.OutcomeUnknown, err, "the store in %s failed while writing: repeat the same operation id once it is open again", s.dir)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func TestSecondOpenerIsToldThatTheStoreIsLocked(t *testing.T) {
 	t.Chdir(filepath.Dir(dir))
 	for _, name := range []string{dir, filepath.Base(dir), link, dir + "/."} {
 		_, err := Open(name, Options{})
-		if !errors.Is(err, headroom.ErrLocked) || !strings.Contains(fmt.Sprint(err), dir) {
+		if !errors.Is(err, headroom.Locked) || !strings.Contains(fmt.Sprint(err), dir) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -203,14 +203,14 @@ func TestNothingIsAskedOfAClosedStore(t *testing.T) {
 	s := open(t, vfs.NewMem(), "db", nil)
 	closeStore(t, s)
 	closeStore(t, s)
-	checkAllFail(t, s, t.Context(), headroom.ErrUnavailable)
+	checkAllFail(t, s, t.Context(), headroom.Unavailable)
 }
 
 func TestNothingIsWrittenAfterTheCallerHasGone(t *testing.T) {
 	s := open(t, vfs.NewMem(), "db", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	checkAllFail(t, s, ctx, headroom.ErrUnavailable)
+	checkAllFail(t, s, ctx, headroom.Unavailable)
 	if ops := audit(t, s); len(ops) != 0 {
 		t.Error(ops)
 	}
@@ -237,7 +237,7 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeStore(t, s)
-		checkNotOpened(t, mem, headroom.ErrFormat, "newer version")
+		checkNotOpened(t, mem, headroom.Unreadable, "newer version")
 	})
 	t.Run("of the engine", func(t *testing.T) {
 		mem := vfs.NewMem()
@@ -249,7 +249,7 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 		if err := errors.Join(m.Move("9999"), m.Close()); err != nil {
 			t.Fatal(err)
 		}
-		checkNotOpened(t, mem, headroom.ErrFormat, "newer version")
+		checkNotOpened(t, mem, headroom.Unreadable, "newer version")
 	})
 	t.Run("of somebody else", func(t *testing.T) {
 		mem := vfs.NewMem()
@@ -260,7 +260,7 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 		if err := errors.Join(db.Set([]byte("k"), []byte("v"), pebble.Sync), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		checkNotOpened(t, mem, headroom.ErrFormat, "not Headroom's")
+		checkNotOpened(t, mem, headroom.Unreadable, "not Headroom's")
 	})
 }
 
@@ -278,9 +278,9 @@ func checkNotOpened(t *testing.T, fs vfs.FS, want error, says string) {
 
 func TestDirectoryThatCannotBeUsed(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EACCES, syscall.EROFS, syscall.ENOSPC} {
-		want := error(headroom.ErrRejected)
+		want := error(headroom.Rejected)
 		if errno == syscall.ENOSPC {
-			want = headroom.ErrUnavailable
+			want = headroom.Unavailable
 		}
 		for _, kind := range []errorfs.OpKind{errorfs.OpMkdirAll, errorfs.OpLock, errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpRename} {
 			t.Run(fmt.Sprint(errno, kind), func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	t.Run("none", func(t *testing.T) {
-		if _, err := Open("", Options{}); !errors.Is(err, headroom.ErrInvalid) {
+		if _, err := Open("", Options{}); !errors.Is(err, headroom.Invalid) {
 			t.Error(err)
 		}
 	})
@@ -306,10 +306,10 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(name, Options{}); !errors.Is(err, headroom.ErrRejected) {
+		if _, err := Open(name, Options{}); !errors.Is(err, headroom.Rejected) {
 			t.Error(err)
 		}
-		if _, err := Open(filepath.Join(name, "db"), Options{}); !errors.Is(err, headroom.ErrRejected) {
+		if _, err := Open(filepath.Join(name, "db"), Options{}); !errors.Is(err, headroom.Rejected) {
 			t.Error(err)
 		}
 	})
@@ -339,7 +339,7 @@ func TestDamagedRowsAreAnError(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), IDs: []string{"b"}, History: true})
-				if err != nil && !errors.Is(err, headroom.ErrFormat) {
+				if err != nil && !errors.Is(err, headroom.Unreadable) {
 					t.Errorf("%q: %v", bad, err)
 				}
 				if err == nil && len(bad) < len(good) && key[0] != tableOps {
@@ -354,7 +354,7 @@ func TestDamagedRowsAreAnError(t *testing.T) {
 	if err := s.db.Delete(historyKey(slots("ann"), "week"), pebble.NoSync); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), History: true}); !errors.Is(err, headroom.ErrFormat) {
+	if _, err := s.Load(t.Context(), headroom.Query{Key: slots("ann"), History: true}); !errors.Is(err, headroom.Unreadable) {
 		t.Errorf("the history is gone: %v", err)
 	}
 }

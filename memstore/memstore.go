@@ -159,7 +159,7 @@ func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.Vie
 
 func alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")
+		return headroom.Errorf(headroom.Unavailable, err, "nothing was written")
 	}
 	return nil
 }

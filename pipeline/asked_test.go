@@ -104,7 +104,7 @@ func TestARunSeesEachJobOnce(t *testing.T) {
 	// A place that cannot be kept is told.
 	w.mark(Opened{monday, "job-0"})
 	w.failNth("SetBookmark", 1, fault{before: throttled})
-	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 	if _, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: 1}); err != nil {
@@ -118,21 +118,21 @@ func TestWhatAHandlerFailsOfIsItsAnswer(t *testing.T) {
 	w.send(messageOf(1))
 	w.wire.fail = throttled
 	r, err := w.p.Callback(t.Context(), []byte(`{"execution":"x","status":"SUCCEEDED","input":`+w.inputOf(1)+`,"result":{}}`))
-	if !errors.Is(err, headroom.ErrThrottled) || r.Decision != "throttled" || r.Status != Succeeded || r.Charge != ChargePending {
+	if !errors.Is(err, headroom.Throttled) || r.Decision != "throttled" || r.Status != Succeeded || r.Charge != ChargePending {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.wire.fail = nil
 	w.failNth("Get", 1, fault{before: throttled})
-	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 	w.failNth("Swap", 1, fault{before: throttled})
-	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 	w.want(jobA, Succeeded, ChargePending, 0, 0)
 	w.failNth("Get", 1, fault{before: throttled})
-	if err := w.tellChange("aws.states", "FAILED", "Synthesis", 1); !errors.Is(err, headroom.ErrThrottled) {
+	if err := w.tellChange("aws.states", "FAILED", "Synthesis", 1); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 	w.wire.trouble = nil
@@ -220,7 +220,7 @@ func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
 	w = newWorld(t, Options{Hold: time.Hour})
 	w.send(messageOf(1))
 	w.wire.fail = throttled
-	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := w.p.Close(t.Context(), jobA, "ticket"); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 }

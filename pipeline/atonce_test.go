@@ -78,7 +78,7 @@ func TestDeliveriesAtOnce(t *testing.T) {
 type flakyJobs struct{ Jobs }
 
 func (j flakyJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
-	failure := headroom.Errorf(headroom.CodeUnavailable, errors.New("no answer"), "job table")
+	failure := headroom.Errorf(headroom.Unavailable, errors.New("no answer"), "job table")
 	switch rand.N(16) {
 	case 0:
 		return false, failure
@@ -93,7 +93,7 @@ func (j flakyJobs) Swap(ctx context.Context, was, is Job) (bool, error) {
 type lockedRuns struct{ runs *fakeExecutions }
 
 func (x *lockedRuns) Start(ctx context.Context, name string, input []byte) error {
-	failure := headroom.Errorf(headroom.CodeThrottled, nil, "too many starts")
+	failure := headroom.Errorf(headroom.Throttled, nil, "too many starts")
 	switch rand.N(16) {
 	case 0:
 		return failure

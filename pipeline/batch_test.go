@@ -70,7 +70,7 @@ func TestWhatIsNoBatchIsAnErrorOfTheFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, Options{})
 			ids, err := w.consume(event)
-			if !errors.Is(err, headroom.ErrInvalid) || len(ids) > 0 {
+			if !errors.Is(err, headroom.Invalid) || len(ids) > 0 {
 				t.Errorf("%q, %v, want an error", ids, err)
 			}
 			if n := len(w.runs.starts); n > 0 {
@@ -195,7 +195,7 @@ func (j *hungJobs) Get(ctx context.Context, id string) (Job, bool, error) {
 	j.asked++
 	if j.hangs(id) {
 		<-ctx.Done()
-		return Job{}, false, headroom.Errorf(headroom.CodeUnavailable, ctx.Err(), "no answer")
+		return Job{}, false, headroom.Errorf(headroom.Unavailable, ctx.Err(), "no answer")
 	}
 	time.Sleep(20 * time.Millisecond)
 	return j.Jobs.Get(ctx, id)

@@ -196,7 +196,7 @@ func TestAPendingChargeIsMadeByReconcile(t *testing.T) { // case 46
 		w := newWorld(t, opts)
 		w.send(body("a", "alice", "neural", 900))
 		_, held := w.used("alice")
-		w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
+		w.wire.fail = headroom.Errorf(headroom.Throttled, nil, "too many requests")
 		for range 3 {
 			if _, err := w.done(ExecutionName("a", 1), fifteen); err == nil {
 				t.Fatal("a charge that was not made was reported as made")

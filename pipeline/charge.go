@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +27,11 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 		r.Over = headroom.OverRecord
 	}
 	d, err := p.deduct(ctx, r, j.Held)
-	if errors.Is(err, headroom.ErrInvalid) {
+	if errors.Is(err, headroom.Invalid) {
 		d, err = p.chargeByDefault(ctx, j, r, err)
 	}
 	switch {
-	case errors.Is(err, headroom.ErrTooOld):
+	case errors.Is(err, headroom.TooOld):
 		// Nobody knows any more whether it was charged, and that must not be guessed.
 		j.Status, j.Charge, j.Decision, j.Reason = Unpaid, "", code(err), err.Error()
 	case err != nil:
@@ -81,10 +82,10 @@ func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (h
 		slices.Reverse(ways)
 	}
 	d, err := ways[0](ctx, r)
-	if !errors.Is(err, headroom.ErrNotFound) && !errors.Is(err, headroom.ErrConflict) {
+	if !errors.Is(err, headroom.NotFound) && !errors.Is(err, headroom.Conflict) {
 		return d, err
 	}
-	if other, err := ways[1](ctx, r); !errors.Is(err, headroom.ErrNotFound) && !errors.Is(err, headroom.ErrConflict) {
+	if other, err := ways[1](ctx, r); !errors.Is(err, headroom.NotFound) && !errors.Is(err, headroom.Conflict) {
 		return other, err
 	}
 	return d, err
@@ -101,9 +102,5 @@ func refusal(d headroom.Decision) string {
 
 // code is the code of an error, for records and logs.
 func code(err error) string {
-	var failure *headroom.Error
-	if errors.As(err, &failure) {
-		return string(failure.Code)
-	}
-	return "error"
+	return cmp.Or(string(headroom.CodeOf(err)), "error")
 }

@@ -22,7 +22,7 @@ func (p *Pipeline) accept(ctx context.Context, d Delivery) (sighting, error) {
 			return seen, err
 		}
 	}
-	return m.sighting(d), headroom.Errorf(headroom.CodeContended, nil,
+	return m.sighting(d), headroom.Errorf(headroom.Contended, nil,
 		"job %q changed %d times in a row", m.JobID, swapTries)
 }
 
@@ -70,7 +70,7 @@ func (p *Pipeline) take(ctx context.Context, d Delivery, m message) (seen sighti
 func (p *Pipeline) decide(ctx context.Context, d Delivery, m message, have, job Job, found bool) (seen sighting, done bool, err error) {
 	seen = m.sighting(d)
 	next, answer, err := p.admit(ctx, m, job, found)
-	if errors.Is(err, headroom.ErrTooMany) && p.opts.Later != nil {
+	if errors.Is(err, headroom.TooMany) && p.opts.Later != nil {
 		seen, err = p.wait(ctx, d, have, job, err)
 		return seen, true, err
 	}
@@ -168,7 +168,7 @@ func (p *Pipeline) hold(ctx context.Context, r headroom.Request) (headroom.Decis
 		// It was taken now, or refused. Or it is a replay of a charge, which holds nothing.
 		return d, err
 	}
-	if _, err = p.engine.Extend(ctx, r, p.opts.Hold); errors.Is(err, headroom.ErrExpired) {
+	if _, err = p.engine.Extend(ctx, r, p.opts.Hold); errors.Is(err, headroom.Expired) {
 		return p.engine.Hold(ctx, r, p.opts.Hold) // the old one ended between the two calls
 	}
 	return d, err
@@ -211,7 +211,7 @@ func (p *Pipeline) admit(ctx context.Context, m message, j Job, found bool) (Job
 		d, err = p.ask(ctx, j, found)
 	}
 	switch {
-	case errors.Is(err, headroom.ErrInvalid), errors.Is(err, headroom.ErrTooOld):
+	case errors.Is(err, headroom.Invalid), errors.Is(err, headroom.TooOld):
 		// The message names the job, and no repeat will do better. So the record says what is
 		// wrong.
 		j.Status, j.Decision, j.Reason, j.FinishedAt = Failed, code(err), clip(err.Error()), p.now()
@@ -276,7 +276,7 @@ func (p *Pipeline) letGo(ctx context.Context, mine Job) {
 }
 
 // Send makes the body of a message, for those who queue jobs: the fields that the consumer reads,
-// and more fields of the caller's own. It fails with ErrInvalid if the consumer could not read it.
+// and more fields of the caller's own. It fails with Invalid if the consumer could not read it.
 func Send(
 	jobID, userID, class string, seconds float64, attempt int, more map[string]json.RawMessage,
 ) ([]byte, error) {

@@ -59,7 +59,7 @@ type lastStep struct {
 
 // Callback finishes a job. The event is what the last step of the state machine sends, or an event
 // of an execution's status change. An event that tells of no end does nothing. Callback fails with
-// ErrInvalid if the event is neither, and may be called again after any failure.
+// Invalid if the event is neither, and may be called again after any failure.
 func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result, error) {
 	began := time.Now()
 	o, ended, err := p.read(ctx, event)
@@ -77,7 +77,7 @@ func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result,
 
 // notAnEnd says that an event is none that the callback understands.
 func notAnEnd(err error) error {
-	return headroom.Errorf(headroom.CodeInvalid, err, "the event is neither of the last step nor of a status change")
+	return headroom.Errorf(headroom.Invalid, err, "the event is neither of the last step nor of a status change")
 }
 
 // read turns an event into an outcome. It returns false if the event tells of no end.
@@ -113,7 +113,7 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 			return outcome{}, false, err
 		}
 		if !found {
-			return outcome{}, false, headroom.Errorf(headroom.CodeNotFound, nil,
+			return outcome{}, false, headroom.Errorf(headroom.NotFound, nil,
 				"the event tells of execution %q, which does not exist", d.Name)
 		}
 	default:
@@ -186,12 +186,12 @@ func readInput(name string, x Execution) (outcome, error) {
 	var o outcome
 	input, err := readFields(x.Input)
 	if err != nil {
-		return o, headroom.Errorf(headroom.CodeInvalid, err, "the input of execution %q is not a JSON object", name)
+		return o, headroom.Errorf(headroom.Invalid, err, "the input of execution %q is not a JSON object", name)
 	}
 	var s stamp
 	if raw, ok := input[stampKey]; ok {
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return o, headroom.Errorf(headroom.CodeInvalid, err,
+			return o, headroom.Errorf(headroom.Invalid, err,
 				"the input of execution %q has a field %s that is not the consumer's", name, stampKey)
 		}
 		delete(input, stampKey)

@@ -144,7 +144,7 @@ func TestAnEventOfAnotherUserChangesNothing(t *testing.T) {
 	w := newWorld(t, Options{Hold: time.Hour})
 	w.send(body(episode, "bob", "neural", 900))
 	for _, file := range []string{"last-step-succeeded.json", "status-failed.json"} {
-		if _, err := w.p.Callback(context.Background(), fixture(t, file)); !errors.Is(err, headroom.ErrConflict) {
+		if _, err := w.p.Callback(context.Background(), fixture(t, file)); !errors.Is(err, headroom.Conflict) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -285,7 +285,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := parseMessage(text)
 		if err != nil {
-			if !errors.Is(err, headroom.ErrInvalid) {
+			if !errors.Is(err, headroom.Invalid) {
 				t.Fatal(err)
 			}
 			return
@@ -296,7 +296,7 @@ func FuzzMessage(f *testing.F) {
 		stamped := Job{ID: m.JobID, UserID: m.UserID, Attempt: m.Attempt, Plan: "free", Cost: 7}
 		input, err := m.input(stamped)
 		if err != nil {
-			if !errors.Is(err, headroom.ErrInvalid) || len(text) < MaxInput/8 {
+			if !errors.Is(err, headroom.Invalid) || len(text) < MaxInput/8 {
 				t.Fatal(err)
 			}
 			return

@@ -31,7 +31,7 @@ func (p *Pipeline) finish(ctx context.Context, o outcome) (sighting, error) {
 			return p.afterwards(ctx, o, seen)
 		}
 	}
-	return o.sighting(), headroom.Errorf(headroom.CodeContended, nil,
+	return o.sighting(), headroom.Errorf(headroom.Contended, nil,
 		"job %q changed %d times in a row", o.JobID, swapTries)
 }
 
@@ -120,7 +120,7 @@ func (p *Pipeline) price(j *Job, o outcome) {
 	case err == nil:
 		j.Cost = asked
 	case j.Cost == 0:
-		j.Status, j.Charge, j.Decision = Unpaid, "", string(headroom.CodeInvalid)
+		j.Status, j.Charge, j.Decision = Unpaid, "", string(headroom.Invalid)
 		j.Reason = clip("owed: neither the result nor the message says what the work costs: " + strange)
 		return
 	}
@@ -192,7 +192,7 @@ func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 // noHold reports whether err says that an id holds nothing: it never did, the hold is over, or the
 // id stands for a charge.
 func noHold(err error) bool {
-	return errors.Is(err, headroom.ErrNotFound) || errors.Is(err, headroom.ErrExpired) || errors.Is(err, headroom.ErrConflict)
+	return errors.Is(err, headroom.NotFound) || errors.Is(err, headroom.Expired) || errors.Is(err, headroom.Conflict)
 }
 
 // sighting is what a handler found and did, for its answer and for the log.

@@ -73,7 +73,7 @@ func TestFinishedWorkIsChargedHoweverItsExecutionEnded(t *testing.T) {
 					}
 					// The history cannot be read at first: the job is left as it is, and not taken
 					// for failed.
-					w.runs.history = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
+					w.runs.history = headroom.Errorf(headroom.Throttled, nil, "too many requests")
 					if err := tell(); err == nil && !json.Valid([]byte(end.cause)) {
 						t.Error("an end that could not be looked at was taken for one")
 					}
@@ -109,7 +109,7 @@ func TestWorkThatWasNotDoneIsNotCharged(t *testing.T) {
 	w.send(body("a", "alice", "neural", 900))
 	w.ends(ExecutionName("a", 1), "")
 	w.stops(ExecutionName("a", 1), "FAILED", "Synthesis", "no", "")
-	w.runs.history = headroom.Errorf(headroom.CodeThrottled, nil, "nobody asks")
+	w.runs.history = headroom.Errorf(headroom.Throttled, nil, "nobody asks")
 	if _, err := w.event(ExecutionName("a", 1), "FAILED"); err != nil {
 		t.Error(err)
 	}
@@ -152,7 +152,7 @@ func TestARedriveAfterWeeksIsCharged(t *testing.T) {
 		w.ends(ExecutionName("a", 1), "")
 		w.want("a", Failed, "", 0, 0)
 		w.clock = w.clock.AddDate(0, 0, 13).Add(time.Hour)
-		w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
+		w.wire.fail = headroom.Errorf(headroom.Throttled, nil, "too many requests")
 		if _, err := w.done(ExecutionName("a", 1), fifteen); err == nil {
 			t.Fatal("charged without a charge")
 		}
@@ -183,7 +183,7 @@ func TestWhatMayHaveBeenChargedLongAgoIsOwed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.opts)
 			w.send(body("a", "alice", "neural", 900))
-			w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "too many requests")
+			w.wire.fail = headroom.Errorf(headroom.Throttled, nil, "too many requests")
 			w.ends(ExecutionName("a", 1), fifteen)
 			w.wire.fail = nil
 			w.clock = w.clock.Add(headroom.DefaultHorizon + time.Hour)

@@ -68,7 +68,7 @@ func TestALastStepWithAStrangeFieldIsNoEnd(t *testing.T) {
 		w := newWorld(t, Options{})
 		w.send(messageOf(1))
 		_, err := w.p.Callback(t.Context(), []byte(`{"status":"SUCCEEDED","input":`+w.inputOf(1)+`,"result":{},`+field+`}`))
-		if !errors.Is(err, headroom.ErrInvalid) {
+		if !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		w.want(jobA, Running, "", 0, 0)
@@ -84,12 +84,12 @@ func TestAnExecutionWhoseInputCannotBeReadIsToldOf(t *testing.T) {
 			w.send(messageOf(1))
 			event := fmt.Appendf(nil, `{"source":"aws.states","detail":{"name":%q,"status":%q,"input":%q,"output":"{}","error":"Synthesis"}}`,
 				ExecutionName(jobA, 1), status, input)
-			if _, err := w.p.Callback(t.Context(), event); !errors.Is(err, headroom.ErrInvalid) {
+			if _, err := w.p.Callback(t.Context(), event); !errors.Is(err, headroom.Invalid) {
 				t.Errorf("%s with the input %s: %v", status, input, err)
 			}
 			w.runs.known[ExecutionName(jobA, 1)] = Execution{Status: status, Input: []byte(input), Output: []byte("{}"), Error: "Synthesis"}
 			w.clock = w.clock.Add(2 * time.Hour)
-			if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.ErrInvalid) || r != (Reconciliation{Seen: 1, Failed: 1}) {
+			if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.Invalid) || r != (Reconciliation{Seen: 1, Failed: 1}) {
 				t.Errorf("%s with the input %s: %+v, %v", status, input, r, err)
 			}
 			if j := w.record(jobA); len(w.jobs.jobs) != 1 || j.Status != Running {

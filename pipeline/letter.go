@@ -88,8 +88,8 @@ const decisionClosed = "closed"
 // that counts. A job whose charge is pending becomes unpaid for good. If the charge was made and
 // not noted yet, it stays made.
 //
-// Close fails with ErrInvalid if there is no reason, with ErrNotFound if there is no job, and with
-// ErrConflict if the job has ended. To close a job again does no harm.
+// Close fails with Invalid if there is no reason, with NotFound if there is no job, and with
+// Conflict if the job has ended. To close a job again does no harm.
 func (p *Pipeline) Close(ctx context.Context, id, reason string) (Job, error) {
 	if reason == "" {
 		return Job{}, invalid("to close a job needs a reason")
@@ -109,7 +109,7 @@ func (p *Pipeline) Close(ctx context.Context, id, reason string) (Job, error) {
 		p.report(ctx, atOperator, sighting{job: j, decision: j.Decision}, err)
 		return j, err
 	}
-	return Job{}, headroom.Errorf(headroom.CodeContended, nil, "job %q changed %d times in a row", id, swapTries)
+	return Job{}, headroom.Errorf(headroom.Contended, nil, "job %q changed %d times in a row", id, swapTries)
 }
 
 // markClosed writes into the record of a job that a person has closed it, unless the record says so
@@ -120,7 +120,7 @@ func (p *Pipeline) markClosed(ctx context.Context, id, reason string) (j Job, cl
 	case err != nil:
 		return was, false, err
 	case !found:
-		return was, false, headroom.Errorf(headroom.CodeNotFound, nil, "there is no job %q", id)
+		return was, false, headroom.Errorf(headroom.NotFound, nil, "there is no job %q", id)
 	case !was.Open() && was.Decision != decisionClosed:
 		return was, false, conflict("job %q has ended: it is %s", id, was.Status)
 	case !was.Open():

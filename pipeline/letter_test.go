@@ -71,7 +71,7 @@ func TestADeadLetterTellsWhatCanBeDone(t *testing.T) {
 			w.want("a", Running, "", 0, 0)
 		})
 	}
-	if _, err := ReadLetter(t.Context(), brokenGet{&Memory{}}, []byte(first)); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := ReadLetter(t.Context(), brokenGet{&Memory{}}, []byte(first)); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 }
@@ -79,7 +79,7 @@ func TestADeadLetterTellsWhatCanBeDone(t *testing.T) {
 type brokenGet struct{ Jobs }
 
 func (brokenGet) Get(context.Context, string) (Job, bool, error) {
-	return Job{}, false, headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+	return Job{}, false, headroom.Errorf(headroom.Throttled, nil, "throttled")
 }
 
 // TestAPersonMayEndAJob closes jobs in every state, and closes them again.
@@ -98,12 +98,12 @@ func TestAPersonMayEndAJob(t *testing.T) {
 		t.Error(r, err)
 	}
 	w.want("a", Succeeded, Charged, 30, 0)
-	if _, err := w.p.Close(t.Context(), "a", "again"); !errors.Is(err, headroom.ErrConflict) {
+	if _, err := w.p.Close(t.Context(), "a", "again"); !errors.Is(err, headroom.Conflict) {
 		t.Error(err)
 	}
 	// One that is to be charged is charged no more.
 	w.send(body("b", "alice", "neural", 900))
-	w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+	w.wire.fail = headroom.Errorf(headroom.Throttled, nil, "throttled")
 	w.ends(ExecutionName("b", 1), `{}`)
 	w.wire.fail = nil
 	w.want("b", Succeeded, ChargePending, 30, 30)
@@ -114,10 +114,10 @@ func TestAPersonMayEndAJob(t *testing.T) {
 	if r := w.reconcile(); r.Seen > 0 {
 		t.Errorf("a closed job is open: %+v", r)
 	}
-	if _, err := w.p.Close(t.Context(), "nobody", "x"); !errors.Is(err, headroom.ErrNotFound) {
+	if _, err := w.p.Close(t.Context(), "nobody", "x"); !errors.Is(err, headroom.NotFound) {
 		t.Error(err)
 	}
-	if _, err := w.p.Close(t.Context(), "b", ""); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := w.p.Close(t.Context(), "b", ""); !errors.Is(err, headroom.Invalid) {
 		t.Error(err)
 	}
 }

@@ -119,7 +119,7 @@ func (f Filter) chooses(j Job) bool {
 // alive fails if the caller has gone, as a request to a real table would.
 func alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return headroom.Errorf(headroom.CodeUnavailable, err, "nothing was written")
+		return headroom.Errorf(headroom.Unavailable, err, "nothing was written")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func parseMessage(body []byte) (message, error) {
 	}
 	f, err := readFields(body)
 	if err != nil {
-		return message{}, headroom.Errorf(headroom.CodeInvalid, err, "the message is not a JSON object")
+		return message{}, headroom.Errorf(headroom.Invalid, err, "the message is not a JSON object")
 	}
 	if _, taken := f[stampKey]; taken {
 		return message{fields: f}, invalid("the message has a field %q, which the consumer adds", stampKey)

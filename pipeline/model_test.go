@@ -114,7 +114,7 @@ func (p *play) handle(faults bool, handler func()) (lived bool) {
 			case !p.odds("fault", 12):
 				return fault{}
 			case p.odds("late", 2):
-				return fault{after: headroom.Errorf(headroom.CodeOutcomeUnknown, nil, "no answer")}
+				return fault{after: headroom.Errorf(headroom.OutcomeUnknown, nil, "no answer")}
 			}
 			return fault{before: throttled}
 		}

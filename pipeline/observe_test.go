@@ -31,7 +31,7 @@ func TestWorkThatIsNotChargedIsTold(t *testing.T) {
 	if l := last(); l.Message != "0" || l.Execution != name || l.Job != "a" || l.Owed != 0 {
 		t.Errorf("%+v", l)
 	}
-	w.wire.fail = headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+	w.wire.fail = headroom.Errorf(headroom.Throttled, nil, "throttled")
 	if _, err := w.done(name, `{}`); err == nil {
 		t.Fatal("no error")
 	}

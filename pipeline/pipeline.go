@@ -81,7 +81,7 @@ type Pipeline struct {
 }
 
 // New returns a pipeline that decides with engine, prices by catalog, keeps jobs in jobs and runs
-// them by executions. It fails with ErrInvalid if one of them is missing, if Hold is negative or
+// them by executions. It fails with Invalid if one of them is missing, if Hold is negative or
 // below a second, or if the catalog has no prices for the meter.
 func New(
 	engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executions Executions, opts Options,
@@ -132,9 +132,9 @@ func (p *Pipeline) cost(class string, seconds float64) (int64, error) {
 }
 
 func invalid(format string, args ...any) *headroom.Error {
-	return headroom.Errorf(headroom.CodeInvalid, nil, format, args...)
+	return headroom.Errorf(headroom.Invalid, nil, format, args...)
 }
 
 func conflict(format string, args ...any) *headroom.Error {
-	return headroom.Errorf(headroom.CodeConflict, nil, format, args...)
+	return headroom.Errorf(headroom.Conflict, nil, format, args...)
 }

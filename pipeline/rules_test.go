@@ -45,7 +45,7 @@ func TestAPipelineNeedsAllItsParts(t *testing.T) {
 			return New(w.engine, catalog, w.jobs, w.runs, Options{Hold: time.Second - 1})
 		},
 	} {
-		if p, err := make(); !errors.Is(err, headroom.ErrInvalid) && !errors.Is(err, headroom.ErrNotFound) || p != nil {
+		if p, err := make(); !errors.Is(err, headroom.Invalid) && !errors.Is(err, headroom.NotFound) || p != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestAPipelineNeedsAllItsParts(t *testing.T) {
 	if _, err := p.cost("neural", 60); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.cost("neural", 60.5); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := p.cost("neural", 60.5); !errors.Is(err, headroom.Invalid) {
 		t.Error(err)
 	}
 	// Without a clock of the tests' own the host's stands in the records, and the store's decides.
@@ -180,7 +180,7 @@ func TestWhatAnEventLeavesOutTheExecutionTells(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.send(messageOf(1))
 	w.failNth("Describe", 1, fault{before: throttled})
-	if _, err := w.p.Callback(t.Context(), fmt.Appendf(nil, `{"source":"aws.states","detail":{"name":%q,"status":"FAILED","input":null}}`, ExecutionName(jobA, 1))); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := w.p.Callback(t.Context(), fmt.Appendf(nil, `{"source":"aws.states","detail":{"name":%q,"status":"FAILED","input":null}}`, ExecutionName(jobA, 1))); !errors.Is(err, headroom.Throttled) {
 		t.Error(err)
 	}
 	w.want(jobA, Running, "", 0, 0)
@@ -456,7 +456,7 @@ func TestSendMakesWhatTheConsumerReads(t *testing.T) {
 		},
 	} {
 		b, err := make()
-		if !errors.Is(err, headroom.ErrInvalid) {
+		if !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if unwritten := strings.HasPrefix(name, "no number") || name == "not JSON"; unwritten && (b != nil || !strings.Contains(err.Error(), "cannot be written")) {
@@ -472,7 +472,7 @@ func TestAChargeUnderTheDefaultPlanThatFailsIsToldOfAsSuch(t *testing.T) {
 	w.put(Job{ID: jobA, UserID: "alice", Status: Succeeded, Charge: ChargePending, Attempt: 1, Cost: 28, Operation: jobA, FinishedAt: monday})
 	w.wire.fail = throttled
 	err := w.tellEnd("SUCCEEDED", 1)
-	if !errors.Is(err, headroom.ErrInvalid) || strings.Contains(log.String(), "charged under the default plan") {
+	if !errors.Is(err, headroom.Invalid) || strings.Contains(log.String(), "charged under the default plan") {
 		t.Errorf("%v\n%s", err, &log)
 	}
 	w.wire.fail = nil
@@ -488,7 +488,7 @@ func TestAnotherJobsExecutionIsNotTaken(t *testing.T) {
 	w.send(messageOf(1))
 	w.runs.known[ExecutionName(jobA, 1)] = Execution{Status: "SUCCEEDED", Input: []byte(body("b", "alice", "neural", 900)), Output: []byte(`{}`)}
 	w.clock = w.clock.Add(2 * time.Hour)
-	if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.ErrConflict) || r.Failed != 1 {
+	if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.Conflict) || r.Failed != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.want(jobA, Running, "", 0, 0)

@@ -39,7 +39,7 @@ func (j *slowJobs) Get(ctx context.Context, id string) (Job, bool, error) {
 	time.Sleep(j.takes)
 	j.gets.Add(1)
 	if j.fail != nil && j.fail(id) {
-		return Job{}, false, headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+		return Job{}, false, headroom.Errorf(headroom.Throttled, nil, "throttled")
 	}
 	return j.Memory.Get(ctx, id)
 }
@@ -322,12 +322,12 @@ func TestAReconciliationThatCannotReadFails(t *testing.T) {
 	w := newWorld(t, Options{})
 	for name, jobs := range map[string]Jobs{"open": brokenOpen{Jobs: w.jobs, open: true}, "bookmark": brokenOpen{Jobs: w.jobs}} {
 		w.p.jobs = jobs
-		if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.ErrThrottled) || r.Seen > 0 {
+		if r, err := w.p.Reconcile(t.Context(), ReconcileOptions{OlderThan: time.Hour}); !errors.Is(err, headroom.Throttled) || r.Seen > 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
 	for _, o := range []ReconcileOptions{{OlderThan: -1}, {Workers: -1}, {Describes: -1}} {
-		if _, err := w.p.Reconcile(t.Context(), o); !errors.Is(err, headroom.ErrInvalid) {
+		if _, err := w.p.Reconcile(t.Context(), o); !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -339,12 +339,12 @@ type brokenOpen struct {
 }
 
 func (j brokenOpen) Open(context.Context, Opened, time.Time, func(Opened) bool) error {
-	return headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+	return headroom.Errorf(headroom.Throttled, nil, "throttled")
 }
 
 func (j brokenOpen) Bookmark(ctx context.Context) (Opened, error) {
 	if j.open {
 		return j.Jobs.Bookmark(ctx)
 	}
-	return Opened{}, headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+	return Opened{}, headroom.Errorf(headroom.Throttled, nil, "throttled")
 }

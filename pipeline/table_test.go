@@ -24,7 +24,7 @@ func TestACallerWhoHasGoneWritesNothing(t *testing.T) {
 		"Get": get, "Swap": swap, "Bookmark": bookmark, "SetBookmark": m.SetBookmark(gone, Opened{ID: "a"}),
 		"Open": m.Open(gone, Opened{}, monday, func(Opened) bool { return true }), "List": m.List(gone, Filter{}, func(Job) bool { return true }),
 	} {
-		if !errors.Is(err, headroom.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, headroom.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestARaceThatNeverEndsIsContended(t *testing.T) {
 		}
 		change()
 		w.wire.between = change
-		if err := do(w); !errors.Is(err, headroom.ErrContended) || n != swapTries+1 {
+		if err := do(w); !errors.Is(err, headroom.Contended) || n != swapTries+1 {
 			t.Errorf("%s: %v after %d tries", name, err, n-1)
 		}
 		// One that is faster once is no obstacle.

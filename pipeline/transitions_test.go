@@ -20,7 +20,7 @@ const (
 	doneA  = `{"durationSeconds":840}`
 )
 
-var throttled = headroom.Errorf(headroom.CodeThrottled, nil, "throttled")
+var throttled = headroom.Errorf(headroom.Throttled, nil, "throttled")
 
 // messageOf is the message of an attempt of the job.
 func messageOf(attempt int) string {
@@ -306,7 +306,7 @@ func TestEachCallOfATransitionFails(t *testing.T) {
 		_ = h.do(w)
 		want := w.cell() + ", " + w.traces()
 		for n, more := 0, true; more; n++ {
-			for _, broken := range []fault{{before: throttled}, {after: headroom.Errorf(headroom.CodeOutcomeUnknown, nil, "no answer")}} {
+			for _, broken := range []fault{{before: throttled}, {after: headroom.Errorf(headroom.OutcomeUnknown, nil, "no answer")}} {
 				w := stoodAt(t, opts, s, h)
 				made, what := 0, ""
 				w.wire.trouble = func(call string) (f fault) {

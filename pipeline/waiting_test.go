@@ -26,7 +26,7 @@ func TestNoJobRunsOnADeadHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, Options{Hold: 3 * time.Hour})
-			w.wire.jobsDown = headroom.Errorf(headroom.CodeThrottled, nil, "the job table throttles")
+			w.wire.jobsDown = headroom.Errorf(headroom.Throttled, nil, "the job table throttles")
 			send := func() {
 				for i := range 10 {
 					w.send(body(fmt.Sprint("job-", i), "alice", "neural", 600)) // 20 slots
@@ -67,7 +67,7 @@ func TestNoJobRunsOnADeadHold(t *testing.T) {
 func TestAHoldLastsFromTheStart(t *testing.T) {
 	begin := func(t *testing.T) *world {
 		w := newWorld(t, Options{Hold: 3 * time.Hour})
-		w.runs.refuses = headroom.Errorf(headroom.CodeThrottled, nil, "too many starts")
+		w.runs.refuses = headroom.Errorf(headroom.Throttled, nil, "too many starts")
 		if failed := w.send(body("a", "alice", "neural", 900)); failed == nil {
 			t.Fatal("a start that failed was reported as made")
 		}
@@ -126,7 +126,7 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 	})
 	t.Run("taken before the record, long ago", func(t *testing.T) {
 		w := newWorld(t, Options{Hold: 3 * time.Hour})
-		w.wire.jobsDown = headroom.Errorf(headroom.CodeThrottled, nil, "the job table throttles")
+		w.wire.jobsDown = headroom.Errorf(headroom.Throttled, nil, "the job table throttles")
 		w.send(message)
 		w.wire.jobsDown = nil
 		w.clock = w.clock.Add(2*time.Hour + 59*time.Minute)
@@ -154,7 +154,7 @@ func TestAJobThatWasNeverStartedRunsWhenItsMessageComes(t *testing.T) {
 		for _, weeks := range []int{0, 1, 4} {
 			w := newWorld(t, opts)
 			message := body("a", "alice", "neural", 900)
-			w.runs.refuses = headroom.Errorf(headroom.CodeThrottled, nil, "too many starts")
+			w.runs.refuses = headroom.Errorf(headroom.Throttled, nil, "too many starts")
 			for range 5 {
 				w.send(message)
 			}
@@ -200,7 +200,7 @@ func TestAJobThatWentBackIsNotRefusedOnceItRuns(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
 		w := newWorld(t, opts)
 		message := body("a", "alice", "neural", 900)
-		w.runs.refuses = headroom.Errorf(headroom.CodeUnavailable, nil, "no answer")
+		w.runs.refuses = headroom.Errorf(headroom.Unavailable, nil, "no answer")
 		w.send(message)
 		w.clock = w.clock.Add(4 * time.Hour)
 		w.reconcile()
@@ -214,7 +214,7 @@ func TestAJobThatWentBackIsNotRefusedOnceItRuns(t *testing.T) {
 
 		// And if it has ended before its message comes again.
 		w = newWorld(t, opts)
-		w.runs.refuses = headroom.Errorf(headroom.CodeUnavailable, nil, "no answer")
+		w.runs.refuses = headroom.Errorf(headroom.Unavailable, nil, "no answer")
 		w.send(message)
 		w.clock = w.clock.Add(4 * time.Hour)
 		w.reconcile()

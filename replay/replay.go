@@ -47,7 +47,7 @@ func Run(ctx context.Context, engine Deducter, log *Reader, opts Options) (Summa
 		opts.Workers = DefaultWorkers
 	}
 	if opts.Workers < 0 {
-		return Summary{}, headroom.Errorf(headroom.CodeInvalid, nil, "%d workers: want at least 1", opts.Workers)
+		return Summary{}, headroom.Errorf(headroom.Invalid, nil, "%d workers: want at least 1", opts.Workers)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -138,11 +138,11 @@ func read(ctx context.Context, log *Reader, lines chan<- line) {
 
 func (r *run) row(ctx context.Context, row Row, part *tallies) {
 	d, err := r.deduct(ctx, row)
-	switch code := codeOf(err); {
+	switch code := headroom.CodeOf(err); {
 	case err == nil:
 		part.count(row.Subject, d)
 		r.done()
-	case code == headroom.CodeInvalid, code == headroom.CodeConflict, code == headroom.CodeTooOld:
+	case code == headroom.Invalid, code == headroom.Conflict, code == headroom.TooOld:
 		r.bad(&BadRow{Line: row.Line, Err: err}, part)
 	default:
 		r.stop(fmt.Errorf("line %d: %w", row.Line, err))
@@ -185,19 +185,7 @@ func (r *run) done() {
 
 // passing reports whether a failure may pass by itself.
 func passing(err error) bool {
-	switch codeOf(err) {
-	case headroom.CodeThrottled, headroom.CodeContended, headroom.CodeUnavailable, headroom.CodeOutcomeUnknown:
-		return true
-	}
-	return false
-}
-
-func codeOf(err error) headroom.Code {
-	var failure *headroom.Error
-	if errors.As(err, &failure) {
-		return failure.Code
-	}
-	return ""
+	return headroom.CodeOf(err).Retryable()
 }
 
 // pause waits before another try: from 10 ms doubled to about 10 s, the half of it by chance. It reports false if ctx ends first.

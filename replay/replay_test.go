@@ -91,7 +91,7 @@ func TestRowsOfASubjectKeepTheirOrder(t *testing.T) {
 func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := map[string]int{}
-		failures := []*headroom.Error{headroom.ErrOutcomeUnknown, headroom.ErrThrottled, headroom.ErrContended, headroom.ErrUnavailable}
+		failures := []headroom.Code{headroom.OutcomeUnknown, headroom.Throttled, headroom.Contended, headroom.Unavailable}
 		engine := fake(func(_ context.Context, r headroom.Request) (headroom.Decision, error) {
 			try := tries[r.Operation]
 			tries[r.Operation]++
@@ -110,7 +110,7 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 }
 
 func TestAFailureForGoodStops(t *testing.T) {
-	for _, failure := range []*headroom.Error{headroom.ErrUnavailable, headroom.ErrRejected, headroom.ErrClock} {
+	for _, failure := range []headroom.Code{headroom.Unavailable, headroom.Rejected, headroom.ClockUntrusted} {
 		synctest.Test(t, func(t *testing.T) {
 			after := 0
 			engine := fake(func(_ context.Context, r headroom.Request) (headroom.Decision, error) {
@@ -160,9 +160,9 @@ func TestBadRowsAreSkipped(t *testing.T) {
 	engine := fake(func(_ context.Context, r headroom.Request) (headroom.Decision, error) {
 		switch r.Subject {
 		case "conflict":
-			return headroom.Decision{}, headroom.ErrConflict
+			return headroom.Decision{}, headroom.Conflict
 		case "old":
-			return headroom.Decision{}, headroom.ErrTooOld
+			return headroom.Decision{}, headroom.TooOld
 		}
 		return admit(r)
 	})
@@ -218,7 +218,7 @@ func TestSumsDoNotOverflow(t *testing.T) {
 }
 
 func TestNoWorkers(t *testing.T) {
-	if _, err := Run(t.Context(), nil, reader(t, header), Options{Workers: -1}); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := Run(t.Context(), nil, reader(t, header), Options{Workers: -1}); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -202,7 +202,7 @@ func idsOfTheFuture(t *testing.T, h Harness) {
 	a.replay("now", 10, 60)
 	a.in(ahead).replay("ahead", 20, 60)
 	a.replay("after", 30, 60)
-	a.fail("ahead", 21, headroom.ErrConflict)
+	a.fail("ahead", 21, headroom.Conflict)
 	// An id is remembered for the horizon also if it was charged while the clock was behind the
 	// label of its generation.
 	w.set(base.Add(horizon - time.Second))
@@ -231,7 +231,7 @@ func wrongReadingForgetsNone(t *testing.T, h Harness) {
 	used := a.limits()[0].Used
 	a.in(turn.Add(-time.Second)).replay("before", 10, used)
 	a.in(turn).replay("after", 1, used)
-	a.fail("before", 11, headroom.ErrConflict)
+	a.fail("before", 11, headroom.Conflict)
 	w.set(turn.Add(horizon - 2*time.Second))
 	a.admit("later", 1, 3) // with the 2 units that were charged by the wrong reading
 	a.in(turn.Add(-time.Second)).replay("before", 10, 3)
@@ -253,7 +253,7 @@ func distrustedClock(t *testing.T, h Harness) {
 	r := a.request("x", 1)
 	for call, ask := range map[string]func(context.Context, headroom.Request) (headroom.Decision, error){"deduct": a.engine.Deduct, "preflight": a.engine.Preflight} {
 		d, err := ask(t.Context(), r)
-		a.failed(call, r, d, err, headroom.ErrClock)
+		a.failed(call, r, d, err, headroom.ClockUntrusted)
 		if !strings.Contains(err.Error(), "headroom clock accept") {
 			t.Errorf("%s: the error does not name the remedy: %v", call, err)
 		}
@@ -261,21 +261,21 @@ func distrustedClock(t *testing.T, h Harness) {
 	// A time that the caller gives takes the place of every clock.
 	a.admit("given", 10, 120, at(base))
 	nobody := w.account(200)
-	nobody.fail("x", 1, headroom.ErrClock)
+	nobody.fail("x", 1, headroom.ClockUntrusted)
 	w.set(base)
 	a.admit("on time", 10, 130)
 
 	w.set(base.Add(year))
 	a.admit("ahead", 10, 10)
 	w.set(base)
-	a.fail("x", 1, headroom.ErrClock)
+	a.fail("x", 1, headroom.ClockUntrusted)
 	if err := h.Accept(t.Context(), w.store); err != nil {
 		t.Fatal(err)
 	}
 	a.admit("x", 1, 141)
 	w.set(base.Add(-day))
-	if _, err := a.engine.Deduct(t.Context(), a.request("y", 1)); !errors.Is(err, headroom.ErrClock) {
-		t.Errorf("the clock fell back again after it was accepted: %v, want %s", err, headroom.CodeClock)
+	if _, err := a.engine.Deduct(t.Context(), a.request("y", 1)); !errors.Is(err, headroom.ClockUntrusted) {
+		t.Errorf("the clock fell back again after it was accepted: %v, want %s", err, headroom.ClockUntrusted)
 	}
 }
 
@@ -287,9 +287,9 @@ func badClocks(t *testing.T, h Harness) {
 		w.set(base.Add(year))
 		a.admit("ahead", 5, 5)
 		w.set(base.Add(-3 * day))
-		a.fail("behind", 0, headroom.ErrClock)
+		a.fail("behind", 0, headroom.ClockUntrusted)
 		w.set(base)
-		a.fail("now", 1, headroom.ErrClock)
+		a.fail("now", 1, headroom.ClockUntrusted)
 		w.back(base)
 	} else {
 		a.by(base.Add(year)).admit("ahead", 5, 195)

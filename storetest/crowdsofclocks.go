@@ -71,7 +71,7 @@ func readingsAhead(t *testing.T, h Harness) {
 	together(120, func(i int) {
 		for {
 			d, err := a.engine.Deduct(t.Context(), a.request(id(int64(i)), 1))
-			if h.HostClock && errors.Is(err, headroom.ErrClock) {
+			if h.HostClock && errors.Is(err, headroom.ClockUntrusted) {
 				err = h.Accept(t.Context(), w.store)
 				if err == nil {
 					continue

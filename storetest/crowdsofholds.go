@@ -142,7 +142,7 @@ func refundsAtOnce(t *testing.T, h Harness) {
 	var done, again, refused atomic.Int64
 	together(20, func(i int) {
 		switch d, err := a.engine.Refund(t.Context(), a.refundOf("charge", fmt.Sprint("r", i/2), 15)); {
-		case errors.Is(err, headroom.ErrInvalid):
+		case errors.Is(err, headroom.Invalid):
 			refused.Add(1)
 		case err != nil:
 			t.Errorf("refund: %v", err)

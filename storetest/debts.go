@@ -21,7 +21,7 @@ func (p pair) leave(id string, cost int64, mods ...mod) {
 		}
 		return to.Commit(ctx, c)
 	}
-	if _, err := tapped.ask(id, cost, mods...); !errors.Is(err, headroom.ErrUnavailable) {
+	if _, err := tapped.ask(id, cost, mods...); !errors.Is(err, headroom.Unavailable) {
 		p.w.Fatalf("%s: %v", id, err)
 	}
 }
@@ -120,7 +120,7 @@ var looks = map[string]func(p pair) error{
 	"the organisation refuses": func(p pair) error { _, err := p.ask("other", 151); return err },
 	"a refusal":                func(p pair) error { _, err := p.account.ask(deduct, p.request("other", 1000)); return err },
 	"a conflict": func(p pair) error {
-		if _, err := p.account.ask(deduct, p.request("before", 6)); !errors.Is(err, headroom.ErrConflict) {
+		if _, err := p.account.ask(deduct, p.request("before", 6)); !errors.Is(err, headroom.Conflict) {
 			return fmt.Errorf("%v: want a conflict", err)
 		}
 		return nil

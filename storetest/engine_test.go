@@ -26,7 +26,7 @@ func TestContentionIsAnError(t *testing.T) {
 			v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: ids(c)})
 			return v, false, err
 		}
-		slow.fail("loser", 1, headroom.ErrContended)
+		slow.fail("loser", 1, headroom.Contended)
 		a.uses(0)
 		a.admit("loser", 1, 1)
 	})

@@ -30,7 +30,7 @@ var faults = []fault{
 		s.load = func(ctx context.Context, q headroom.Query) (headroom.View, error) {
 			v, err := s.Store.Load(ctx, q)
 			if err == nil && len(v.State.Counters) == 0 {
-				return v, headroom.Errorf(headroom.CodeNotFound, nil, "no such key")
+				return v, headroom.Errorf(headroom.NotFound, nil, "no such key")
 			}
 			return v, err
 		}
@@ -461,14 +461,14 @@ var faults = []fault{
 	}},
 	{"is always contended", "contract", []string{"Commit failed: contended"}, func(s *faulty) {
 		s.commit = func(context.Context, headroom.Change) (headroom.View, bool, error) {
-			return headroom.View{}, false, headroom.ErrContended
+			return headroom.View{}, false, headroom.Contended
 		}
 	}},
 	{"is down one time in seven", "contract", []string{"Commit failed: store unavailable"}, func(s *faulty) {
 		var n atomic.Int64
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 			if n.Add(1)%7 == 0 {
-				return headroom.View{}, false, headroom.ErrUnavailable
+				return headroom.View{}, false, headroom.Unavailable
 			}
 			return s.Store.Commit(ctx, c)
 		}

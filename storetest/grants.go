@@ -71,15 +71,15 @@ func grantedOnce(t *testing.T, h Harness) {
 		t.Helper()
 		a.granting(30).grantAgain("g", 50, ends, used)
 		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used) // a grant ends at a whole second
-		a.grantFails("g", 51, ends, headroom.ErrConflict)
-		a.grantFails("g", 50, ends.Add(time.Second), headroom.ErrConflict)
+		a.grantFails("g", 51, ends, headroom.Conflict)
+		a.grantFails("g", 50, ends.Add(time.Second), headroom.Conflict)
 	}
 	again(200)
-	a.fails(deduct, "g", 50, headroom.ErrConflict)
-	a.fails(hold, "g", 50, headroom.ErrConflict)
-	a.fails(release, "g", 50, headroom.ErrConflict)
-	a.refundFails("g", "r", 1, headroom.ErrConflict)
-	a.grantFails("a", 220, ends, headroom.ErrConflict)
+	a.fails(deduct, "g", 50, headroom.Conflict)
+	a.fails(hold, "g", 50, headroom.Conflict)
+	a.fails(release, "g", 50, headroom.Conflict)
+	a.refundFails("g", "r", 1, headroom.Conflict)
+	a.grantFails("a", 220, ends, headroom.Conflict)
 	a.left(map[string]int64{"g": 30})
 	// The id of a grant is remembered for as long as the grant lives.
 	for i := range int64(3) {
@@ -106,7 +106,7 @@ func grantEnds(t *testing.T, h Harness) {
 		a.does(deduct, "b", 1, overLimit, 200, 0)
 		a.grantAgain("g", 50, base.Add(time.Hour), 200)
 	}, "b")
-	a.grantFails("over", 1, base.Add(time.Hour), headroom.ErrInvalid)
+	a.grantFails("over", 1, base.Add(time.Hour), headroom.Invalid)
 	a.granting(1).grant("just", 1, base.Add(time.Hour+time.Second), 200)
 	a.granting(0).does(deduct, "b", 1, admitted, 200, 0)
 }
@@ -130,7 +130,7 @@ func grantLasts(t *testing.T, h Harness) {
 		r.Lasts = time.Hour
 		a.unchanged(func() {
 			d, err := a.engine.Grant(t.Context(), r)
-			a.failed("grant", a.request("g", 51), d, err, headroom.ErrConflict)
+			a.failed("grant", a.request("g", 51), d, err, headroom.Conflict)
 		}, "g")
 	}
 	ask(50, time.Hour, 50, false)
@@ -150,7 +150,7 @@ func grantLasts(t *testing.T, h Harness) {
 	r := a.grantOf("job", 50, time.Time{})
 	r.Lasts = time.Hour
 	d, err := a.engine.Grant(t.Context(), r)
-	a.failed("grant", a.request("job", 50), d, err, headroom.ErrConflict)
+	a.failed("grant", a.request("job", 50), d, err, headroom.Conflict)
 }
 
 func grantOverTheTurn(t *testing.T, h Harness) {
@@ -332,13 +332,13 @@ func badGrants(t *testing.T, h Harness) {
 		r := tapped.grantOf("g", 1, base.Add(day))
 		spoil(&r)
 		d, err := tapped.engine.Grant(t.Context(), r)
-		tapped.failed(name, a.request("g", 1), d, err, headroom.ErrInvalid)
+		tapped.failed(name, a.request("g", 1), d, err, headroom.Invalid)
 	}
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
-	a.grantFails("g", 1, time.Time{}, headroom.ErrInvalid)
-	a.grantFails("g", 1, base, headroom.ErrInvalid)
+	a.grantFails("g", 1, time.Time{}, headroom.Invalid)
+	a.grantFails("g", 1, base, headroom.Invalid)
 	// Sums of the greatest numbers do not wrap round.
 	for i := range 2 {
 		a.granting(headroom.Unlimited).grant(fmt.Sprint("great ", i), math.MaxInt64, base.Add(day), 0)

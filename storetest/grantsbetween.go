@@ -81,10 +81,10 @@ func twentyGrants(t *testing.T, h Harness) {
 	for i := range int64(headroom.MaxGrants) {
 		a.granting(10*(i+1)).grant(id(i), 10, base.Add(time.Duration(i/10+1)*time.Hour), 0)
 	}
-	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany)
+	a.grantFails("more", 1, base.Add(day), headroom.TooMany)
 	a.granting(200).grantAgain(id(3), 10, base.Add(time.Hour), 0)
 	a.granting(5).does(deduct, "a", 195, admitted, 0, 0)
-	a.grantFails("more", 1, base.Add(day), headroom.ErrTooMany) // a refund may come
+	a.grantFails("more", 1, base.Add(day), headroom.TooMany) // a refund may come
 	w.set(base.Add(time.Hour))
 	a.granting(6).grant("more", 1, base.Add(day), 0)
 	a.granting(8).grant("yet more", 2, base.Add(day), 0)
@@ -112,7 +112,7 @@ func grantsOvertaken(t *testing.T, h Harness) {
 			return to.Commit(ctx, c)
 		}
 		d, err := overtaken.engine.Grant(t.Context(), a.grantOf(name("loses"), 1, ends))
-		a.failed("grant", a.request(name("loses"), 1), d, err, headroom.ErrTooMany)
+		a.failed("grant", a.request(name("loses"), 1), d, err, headroom.TooMany)
 		u := a.usage()
 		_, won := u.Grants[name("comes between")]
 		if len(u.Grants) != headroom.MaxGrants || u.Granted != headroom.MaxGrants || !won || s.commit != nil {

@@ -162,9 +162,9 @@ func extendHold(t *testing.T, h Harness) {
 	a.lasts(time.Minute).does(extend, "a", 150, extended, 0, 150) // sooner than before
 	w.set(base.Add(19 * time.Minute))
 	a.uses(0)
-	a.fails(extend, "a", 150, headroom.ErrExpired)
+	a.fails(extend, "a", 150, headroom.Expired)
 	a.does(settle, "a", 200, admitted, 200, 0)
-	a.fails(extend, "a", 200, headroom.ErrConflict)
+	a.fails(extend, "a", 200, headroom.Conflict)
 }
 
 func holdReplays(t *testing.T, h Harness) {
@@ -188,8 +188,8 @@ func holdReplays(t *testing.T, h Harness) {
 		a.repeats(settle, "settled", 20, admitted, used, held)
 		a.repeats(settle, "settled", 20, admitted, used, held, record)
 		a.repeats(release, "released", 30, released, used, held)
-		a.fails(release, "expired", 30, headroom.ErrExpired)
-		a.fails(extend, "expired", 30, headroom.ErrExpired)
+		a.fails(release, "expired", 30, headroom.Expired)
+		a.fails(extend, "expired", 30, headroom.Expired)
 	}
 	a.unchanged(func() { repeat(a, 20, 30) }, "settled", "released", "expired", "live")
 	// A repeat does not move the expiry.
@@ -208,7 +208,7 @@ func oneLife(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(200)
 	for _, v := range []verb{settle, release, extend} {
-		a.fails(v, "unknown", 1, headroom.ErrNotFound)
+		a.fails(v, "unknown", 1, headroom.NotFound)
 	}
 	a.does(deduct, "deducted", 10, admitted, 10, 0)
 	a.does(hold, "held", 20, admitted, 10, 20)
@@ -226,10 +226,10 @@ func oneLife(t *testing.T, h Harness) {
 		{deduct, "settled", 25}, {deduct, "settled", 30}, {hold, "settled", 25}, {settle, "settled", 30}, {release, "settled", 25}, {extend, "settled", 25},
 		{deduct, "released", 40}, {hold, "released", 41}, {extend, "released", 40},
 	} {
-		a.fails(c.v, c.id, c.cost, headroom.ErrConflict)
-		a.fails(c.v, c.id, c.cost, headroom.ErrConflict, record)
+		a.fails(c.v, c.id, c.cost, headroom.Conflict)
+		a.fails(c.v, c.id, c.cost, headroom.Conflict, record)
 	}
-	a.fails(hold, "old", 1, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
+	a.fails(hold, "old", 1, headroom.TooOld, began(base.Add(-horizon-time.Second)))
 	// A hold is known for as long as it lasts, however long ago its work began.
 	w.set(base.Add(30 * time.Minute))
 	a.does(settle, "held", 22, admitted, 57, 0, began(base.Add(-year)))
@@ -253,12 +253,12 @@ func hundredHolds(t *testing.T, h Harness) {
 		}
 	}
 	a.holding(all).uses(0)
-	a.fails(hold, "more", 1, headroom.ErrTooMany)
+	a.fails(hold, "more", 1, headroom.TooMany)
 	a.repeats(hold, id(7), 7, admitted, 0, all)
 	a.does(deduct, "a deduction", 1, admitted, 1, all)
 	a.does(release, id(1), 1, released, 1, all-1)
 	a.does(hold, "more", 1, admitted, 1, all)
-	a.fails(hold, "yet more", 1, headroom.ErrTooMany)
+	a.fails(hold, "yet more", 1, headroom.TooMany)
 	// Holds that have expired make room.
 	w.set(base.Add(time.Minute))
 	a.holding(all - dead).uses(1)
@@ -272,7 +272,7 @@ func hundredHolds(t *testing.T, h Harness) {
 		switch d, err := a.ask(hold, a.request("again "+id(int64(i)), 0)); {
 		case err == nil && d.Allowed:
 			held.Add(1)
-		case errors.Is(err, headroom.ErrTooMany):
+		case errors.Is(err, headroom.TooMany):
 			refused.Add(1)
 		default:
 			t.Errorf("hold: %s, %v", text(d), err)
@@ -300,14 +300,14 @@ func badHolds(t *testing.T, h Harness) {
 		for _, v := range []verb{hold, settle, release, extend} {
 			r := a.request("id", 1, spoil)
 			d, err := a.ask(v, r)
-			a.failed(name+": "+string(v), r, d, err, headroom.ErrInvalid)
+			a.failed(name+": "+string(v), r, d, err, headroom.Invalid)
 		}
 	}
 	for _, lasts := range []time.Duration{0, -time.Hour, time.Second - 1} {
 		for name, ask := range map[string]func(context.Context, headroom.Request, time.Duration) (headroom.Decision, error){"hold": a.engine.Hold, "extend": a.engine.Extend} {
 			r := a.request("id", 1)
 			d, err := ask(t.Context(), r, lasts)
-			a.failed(fmt.Sprintf("%s of %s", name, lasts), r, d, err, headroom.ErrInvalid)
+			a.failed(fmt.Sprintf("%s of %s", name, lasts), r, d, err, headroom.Invalid)
 		}
 	}
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {

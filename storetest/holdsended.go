@@ -101,7 +101,7 @@ func renewed(t *testing.T, h Harness) {
 			t.Errorf("a hold of 50 was taken anew at %d: %s", cost, text(d))
 		}
 	}
-	a.fail("b", 50, headroom.ErrConflict)
+	a.fail("b", 50, headroom.Conflict)
 }
 
 func workersDie(t *testing.T, h Harness) {
@@ -139,8 +139,8 @@ func succeedsAfterAll(t *testing.T, h Harness) {
 			a.repeats(settle, "job", 30, past, 210, 0)
 			a.repeats(settle, "job", 30, past, 210, 0, record)
 			a.repeats(hold, "job", 50, admitted, 210, 0)
-			a.fails(settle, "job", 50, headroom.ErrConflict)
-			a.fails(release, "job", 50, headroom.ErrConflict)
+			a.fails(settle, "job", 50, headroom.Conflict)
+			a.fails(release, "job", 50, headroom.Conflict)
 			a.uses(210)
 		})
 	}
@@ -150,8 +150,8 @@ func settleBeyondInt64(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.does(deduct, "a", 50, admitted, 50, 0)
 	a.does(hold, "job", 10, admitted, 50, 10)
-	a.fails(settle, "job", math.MaxInt64, headroom.ErrInvalid, record)
-	a.fails(settle, "job", math.MaxInt64-49, headroom.ErrInvalid, record)
+	a.fails(settle, "job", math.MaxInt64, headroom.Invalid, record)
+	a.fails(settle, "job", math.MaxInt64-49, headroom.Invalid, record)
 	a.does(settle, "job", math.MaxInt64, never, 50, 10)
 	a.does(settle, "job", math.MaxInt64-50, past, math.MaxInt64, 0, record)
 	a.does(hold, "more", 1, overLimit, math.MaxInt64, 0)
@@ -165,7 +165,7 @@ func settleBeyondInt64(t *testing.T, h Harness) {
 	b.does(deduct, "a", 50, admitted, 50, 0)
 	b.lasts(time.Second).does(hold, "dead", 10, admitted, 50, 10)
 	a.w.set(monday.Add(time.Second))
-	b.fails(deduct, "b", math.MaxInt64-49, headroom.ErrInvalid, record)
+	b.fails(deduct, "b", math.MaxInt64-49, headroom.Invalid, record)
 	b.does(preflight, "", math.MaxInt64-50, past, 50, 0, record)
 	b.does(deduct, "b", math.MaxInt64-50, past, math.MaxInt64, 0, record)
 }

@@ -165,8 +165,8 @@ func refundTooOld(t *testing.T, h Harness) {
 		return a.engine.Refund(t.Context(),
 			headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Began: began})
 	}
-	for began, target := range map[time.Time]*headroom.Error{
-		{}: headroom.ErrNotFound, base.Add(-horizon): headroom.ErrNotFound, base.Add(-horizon - time.Second): headroom.ErrTooOld, base.Add(-year): headroom.ErrTooOld,
+	for began, target := range map[time.Time]headroom.Code{
+		{}: headroom.NotFound, base.Add(-horizon): headroom.NotFound, base.Add(-horizon - time.Second): headroom.TooOld, base.Add(-year): headroom.TooOld,
 	} {
 		d, err := refund("x", "refund of x", began)
 		a.failed("refund", headroom.Request{Operation: "x"}, d, err, target)
@@ -200,19 +200,19 @@ func withoutID(t *testing.T, h Harness) {
 		want.Unremembered = want.Allowed
 		a.check("deduct", r, d, want, err)
 	}
-	strict.fail("", 30, headroom.ErrInvalid)
+	strict.fail("", 30, headroom.Invalid)
 	deduct(30, headroom.ReasonAdmitted, 30)
 	deduct(30, headroom.ReasonAdmitted, 60) // it is not a repeat
 	deduct(0, headroom.ReasonAdmitted, 60)
 	deduct(150, headroom.ReasonOverLimit, 60)
 	deduct(10, headroom.ReasonAdmitted, 70, began(base.Add(-year))) // no id, nothing forgotten
-	strict.fail("", 30, headroom.ErrInvalid)
+	strict.fail("", 30, headroom.Invalid)
 	// A charge with an id works as on any other meter.
 	a.admit("job", 10, 80)
 	a.replay("job", 10, 80)
 	strict.replay("job", 10, 80)
-	a.fail("job", 11, headroom.ErrConflict)
-	a.fail("old", 1, headroom.ErrTooOld, began(base.Add(-year)))
+	a.fail("job", 11, headroom.Conflict)
+	a.fail("old", 1, headroom.TooOld, began(base.Add(-year)))
 	for _, id := range []string{"", "job"} {
 		d, err := a.engine.Refund(t.Context(),
 			headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: id, ID: "refund " + id})
@@ -222,10 +222,10 @@ func withoutID(t *testing.T, h Harness) {
 	}
 	a.uses(70)
 	for _, verb := range []verb{hold, settle, release, extend} {
-		a.fails(verb, "", 1, headroom.ErrInvalid)
+		a.fails(verb, "", 1, headroom.Invalid)
 	}
 	d, err := a.engine.DeductWithin(t.Context(), "org", a.request("", 1))
-	a.failed("deduct within", a.request("", 1), d.User, err, headroom.ErrInvalid)
+	a.failed("deduct within", a.request("", 1), d.User, err, headroom.Invalid)
 	deduct(200, headroom.ReasonRecorded, 270, record)
 	// A charge without an id opens windows and lets ids age, like any other.
 	w.set(monday)
@@ -262,7 +262,7 @@ func lostWithoutID(t *testing.T, h Harness) {
 	b.w.set(base)
 	b = b.nameless(headroom.Options{})
 	d, err := b.engine.Deduct(t.Context(), b.request("", 30))
-	b.failed("deduct", b.request("", 30), d, err, headroom.ErrOutcomeUnknown)
+	b.failed("deduct", b.request("", 30), d, err, headroom.OutcomeUnknown)
 	if lost.sent != 1 {
 		t.Errorf("a charge without an id was sent %d times, though the first may yet take effect", lost.sent)
 	}

@@ -27,11 +27,11 @@ func ownLimits(t *testing.T, h Harness) {
 		"nonesuch+slots/week=1", "free+slots/week=1+slots/week=2", "free+slots/week=1+", "free+slots/week=1 ",
 	}
 	for _, bad := range bads {
-		a.failed("set plan "+bad, a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, bad), headroom.ErrInvalid)
+		a.failed("set plan "+bad, a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, bad), headroom.Invalid)
 	}
 	a.setPlan("")
 	for _, bad := range bads {
-		a.fails(deduct, "c", 1, headroom.ErrInvalid, says(bad))
+		a.fails(deduct, "c", 1, headroom.Invalid, says(bad))
 	}
 	a.uses(500)
 	w.set(monday)

@@ -73,9 +73,9 @@ func (p *play) distrusted(now time.Time, err error) bool {
 		return false
 	}
 	clock := p.host
-	failed := errors.Is(err, headroom.ErrClock)
+	failed := errors.Is(err, headroom.ClockUntrusted)
 	if clock.Before(p.written.Add(-headroom.ClockTolerance)) && !failed {
-		p.Fatalf("the clock shows %s after it showed %s: error %v, want %s", clock, p.written, err, headroom.CodeClock)
+		p.Fatalf("the clock shows %s after it showed %s: error %v, want %s", clock, p.written, err, headroom.ClockUntrusted)
 	}
 	if !clock.Before(p.seen.Add(-headroom.ClockTolerance)) && failed {
 		p.Fatalf("the clock shows %s after it showed %s: %v", clock, p.seen, err)

@@ -322,7 +322,7 @@ func (p *play) dying(organisation string) *headroom.Engine {
 		settles := slices.ContainsFunc(c.Records,
 			func(r headroom.RecordStep) bool { return r.Is != nil && r.Is.Kind == headroom.KindSettled })
 		if dead = dead || c.Key.Subject == organisation && settles; dead {
-			return headroom.View{}, false, headroom.Errorf(headroom.CodeUnavailable, errDied, "nothing was written")
+			return headroom.View{}, false, headroom.Errorf(headroom.Unavailable, errDied, "nothing was written")
 		}
 		return to.Commit(ctx, c)
 	}

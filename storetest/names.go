@@ -44,25 +44,25 @@ func badInput(t *testing.T, h Harness) {
 	} {
 		r := a.request("id", 1, spoil)
 		d, err := a.engine.Deduct(t.Context(), r)
-		a.failed(name+": deduct", r, d, err, headroom.ErrInvalid)
+		a.failed(name+": deduct", r, d, err, headroom.Invalid)
 		d, err = a.engine.Preflight(t.Context(), r)
-		a.failed(name+": preflight", r, d, err, headroom.ErrInvalid)
+		a.failed(name+": preflight", r, d, err, headroom.Invalid)
 	}
-	a.fail("", 1, headroom.ErrInvalid)
+	a.fail("", 1, headroom.Invalid)
 	for _, subject := range []string{"", strings.Repeat("s", 1025), "\xff"} {
-		a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), subject, "free"), headroom.ErrInvalid)
+		a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), subject, "free"), headroom.Invalid)
 		_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: subject, Meter: meter})
-		a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
+		a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.Invalid)
 	}
-	a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, "nonesuch"), headroom.ErrInvalid)
+	a.failed("set plan", a.request("", 0), headroom.Decision{}, a.engine.SetPlan(t.Context(), a.subject, "nonesuch"), headroom.Invalid)
 	_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: "nonesuch"})
-	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
+	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.Invalid)
 	if l, c := s.loads.Load(), s.commits.Load(); l+c != 0 {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
 	// Only what is stored says whether the caller's plan counts. If it does and is unknown, that is
 	// an error, and nothing is written.
-	a.unchanged(func() { a.fail("id", 1, headroom.ErrInvalid, says("nonesuch")) }, "id")
+	a.unchanged(func() { a.fail("id", 1, headroom.Invalid, says("nonesuch")) }, "id")
 	a.admit("id", 1, 1)
 }
 
@@ -77,7 +77,7 @@ func nothingAtTheLimit(t *testing.T, h Harness) {
 	a.replay("first", 0, 15)
 	a.replay("nothing", 0, 15)
 	a.replay("nothing more", 0, 15, record)
-	a.fail("nothing", 1, headroom.ErrConflict)
+	a.fail("nothing", 1, headroom.Conflict)
 	a.uses(15)
 }
 

@@ -43,18 +43,18 @@ func repeatIsReplay(t *testing.T, h Harness) {
 	d, err := a.engine.Preflight(t.Context(), r)
 	a.check("preflight", r, d, want, err)
 	d, err = a.engine.Preflight(t.Context(), a.request("a", 31))
-	a.failed("preflight", r, d, err, headroom.ErrConflict)
+	a.failed("preflight", r, d, err, headroom.Conflict)
 }
 
 func idStandsForOneWork(t *testing.T, h Harness) {
 	a := newWorld(t, h).account(200)
 	a.admit("a", 30, 30)
-	a.fail("a", 31, headroom.ErrConflict)
-	a.fail("a", 0, headroom.ErrConflict)
-	a.fail("a", 500, headroom.ErrConflict)
-	a.fail("a", 500, headroom.ErrConflict, record)
+	a.fail("a", 31, headroom.Conflict)
+	a.fail("a", 0, headroom.Conflict)
+	a.fail("a", 500, headroom.Conflict)
+	a.fail("a", 500, headroom.Conflict, record)
 	a.admit("z", 0, 30)
-	a.fail("z", 1, headroom.ErrConflict)
+	a.fail("z", 1, headroom.Conflict)
 	a.replay("z", 0, 30)
 	a.replay("a", 30, 30)
 	a.uses(30)
@@ -82,7 +82,7 @@ func redeliveryAfterTheTurn(t *testing.T, h Harness) {
 	last.replay("late", 200, 0)
 	a.admit("new", 10, 10)
 	last.replay("late", 200, 10)
-	last.fail("late", 199, headroom.ErrConflict)
+	last.fail("late", 199, headroom.Conflict)
 	w.set(monday.Add(week - time.Second))
 	last.replay("late", 200, 10, began(monday.Add(-time.Second)))
 	a.uses(10, total(base, 200))
@@ -157,7 +157,7 @@ func horizonsOfAnyLength(t *testing.T, h Harness) {
 			w.set(turn.Add(horizon))
 			used := a.limits()[0].Used + 1
 			a.admit("other", 1, used)
-			a.fail("old", 10, headroom.ErrTooOld, began(then))
+			a.fail("old", 10, headroom.TooOld, began(then))
 			a.admit("old", 10, used+10)
 		})
 	}
@@ -206,11 +206,11 @@ func tooOld(t *testing.T, h Harness) {
 	a := w.account(200)
 	a.admit("known", 10, 10, began(base.Add(-horizon)))
 	before := a.stored("x")
-	a.fail("x", 10, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
-	a.fail("x", 10, headroom.ErrTooOld, began(base.Add(-year)), record)
+	a.fail("x", 10, headroom.TooOld, began(base.Add(-horizon-time.Second)))
+	a.fail("x", 10, headroom.TooOld, began(base.Add(-year)), record)
 	r := a.request("x", 10, began(base.Add(-year)))
 	d, err := a.engine.Preflight(t.Context(), r)
-	a.failed("preflight", r, d, err, headroom.ErrTooOld)
+	a.failed("preflight", r, d, err, headroom.TooOld)
 	if after := a.stored("x"); after != before {
 		t.Errorf("an error changed\n%sto\n%s", before, after)
 	}
@@ -218,15 +218,15 @@ func tooOld(t *testing.T, h Harness) {
 	w.set(base.Add(time.Second))
 	a.replay("known", 10, 10, began(base.Add(-horizon)))
 	a.replay("known", 10, 10, began(base.Add(-year)))
-	a.fail("known", 11, headroom.ErrConflict, began(base.Add(-year)))
+	a.fail("known", 11, headroom.Conflict, began(base.Add(-year)))
 	// Work that says it begins in the future is not refused.
 	a.admit("future", 10, 20, began(base.Add(day)))
 	if !h.HostClock {
 		// The store's time says what is too old. The host's clock does not count.
 		ahead, behind := a.by(base.Add(2*horizon)), a.by(base.Add(-2*horizon))
 		ahead.admit("young", 10, 30, began(base.Add(-day)))
-		behind.fail("ancient", 10, headroom.ErrTooOld, began(base.Add(-horizon-time.Second)))
-		a.by(base.Add(-day)).fail("ancient too", 10, headroom.ErrTooOld, began(base.Add(-horizon)))
+		behind.fail("ancient", 10, headroom.TooOld, began(base.Add(-horizon-time.Second)))
+		a.by(base.Add(-day)).fail("ancient too", 10, headroom.TooOld, began(base.Add(-horizon)))
 	}
 }
 
@@ -260,7 +260,7 @@ func hundredsOfIDs(t *testing.T, h Harness) {
 	for i := range int64(many) {
 		a.replay(id(i), i%7, weeklySum(many))
 	}
-	a.fail(id(3), 4, headroom.ErrConflict)
+	a.fail(id(3), 4, headroom.Conflict)
 	w.set(monday)
 	a.admit("new", 1, 1)
 	for _, i := range []int64{0, 1, many / 2, many - 1} {
@@ -321,7 +321,7 @@ func otherDeliveryWins(t *testing.T, h Harness) {
 			if cost == 30 {
 				slow.replay("id", 30, 30)
 			} else {
-				slow.fail("id", 30, headroom.ErrConflict)
+				slow.fail("id", 30, headroom.Conflict)
 			}
 			a.uses(cost)
 		})

@@ -297,7 +297,7 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 	b, plan := o.book(key), o.plan(key.Subject, "")
 	all, sound := o.stands(b, plan, key.Meter, now, false)
 	if !sound {
-		return headroom.Usage{}, headroom.CodeInvalid
+		return headroom.Usage{}, headroom.Invalid
 	}
 	u := headroom.Usage{
 		Subject: key.Subject, Meter: key.Meter, Plan: plan,

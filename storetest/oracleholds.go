@@ -19,7 +19,7 @@ func (c *call) hold(lasts time.Duration) answer {
 		w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
 		return c.replay(w, headroom.ReasonAdmitted, true)
 	}
-	return failed(headroom.CodeConflict)
+	return failed(headroom.Conflict)
 }
 
 // until adds to an answer until when its hold is live, if one was taken.
@@ -35,7 +35,7 @@ func (c *call) settle() answer {
 	w := c.known()
 	switch {
 	case w == nil:
-		return failed(headroom.CodeNotFound)
+		return failed(headroom.NotFound)
 	case w.kind == headroom.KindSettled && w.cost == c.r.Cost:
 		return c.replay(w, w.reason(), false)
 	case w.kind == headroom.KindReleased, w.kind == headroom.KindHold && !w.expires.After(c.now):
@@ -47,7 +47,7 @@ func (c *call) settle() answer {
 			}
 		})
 	case w.kind != headroom.KindHold:
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	case c.r.Cost > w.cost:
 		return c.ended(w, c.r.Cost-w.cost, func(*work) {})
 	}
@@ -93,7 +93,7 @@ func (c *call) ended(w *work, units int64, change func(*work)) answer {
 func (c *call) giveBack(units int64, w *work, why headroom.Reason, cost int64, then func()) answer {
 	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, c.r.SkipClosed)
 	if !sound {
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	}
 	c.write(c.now)
 	for i := len(w.drawn) - 1; i >= 0; i-- {
@@ -130,13 +130,13 @@ func (c *call) release() answer {
 	w := c.known()
 	switch {
 	case w == nil:
-		return failed(headroom.CodeNotFound)
+		return failed(headroom.NotFound)
 	case w.lapsed(c.now):
-		return failed(headroom.CodeExpired)
+		return failed(headroom.Expired)
 	case w.kind == headroom.KindReleased:
 		return c.replay(w, headroom.ReasonReleased, false)
 	case w.kind != headroom.KindHold:
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	}
 	return c.giveBack(w.cost, w, headroom.ReasonReleased, w.cost, func() {
 		w.kind = headroom.KindReleased
@@ -148,11 +148,11 @@ func (c *call) extend(lasts time.Duration) answer {
 	w := c.known()
 	switch {
 	case w == nil:
-		return failed(headroom.CodeNotFound)
+		return failed(headroom.NotFound)
 	case w.lapsed(c.now):
-		return failed(headroom.CodeExpired)
+		return failed(headroom.Expired)
 	case w.kind != headroom.KindHold:
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	case w.expires.Equal(c.now.Add(lasts)):
 		a := c.replay(w, headroom.ReasonExtended, true)
 		return a
@@ -164,18 +164,18 @@ func (c *call) extend(lasts time.Duration) answer {
 func (c *call) refund(id string, units int64) answer {
 	if w := c.book.ids[id]; w != nil {
 		if w.kind != headroom.KindRefund || w.of != c.r.Operation || units != 0 && units != w.cost {
-			return failed(headroom.CodeConflict)
+			return failed(headroom.Conflict)
 		}
 		return c.replay(w, headroom.ReasonRefunded, false)
 	}
 	w := c.known()
 	switch {
 	case w == nil:
-		return failed(headroom.CodeNotFound)
+		return failed(headroom.NotFound)
 	case w.kind != headroom.KindDeduct && w.kind != headroom.KindSettled:
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	case units > w.cost-w.back:
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	case units == 0:
 		units = w.cost - w.back
 	}
@@ -201,11 +201,11 @@ func (c *call) grant(units int64, expires time.Time) answer {
 	}
 	switch {
 	case w != nil && (w.kind != headroom.KindGrant || w.cost != units || !w.expires.Equal(expires)):
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	case w != nil:
 		return c.replay(w, headroom.ReasonGranted, false)
 	case !expires.After(c.now):
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	}
 	w = &work{kind: headroom.KindGrant, cost: units, expires: expires}
 	return c.giveBack(0, w, headroom.ReasonGranted, units, func() {
@@ -236,7 +236,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 	before, w := o.call(at, now), u.known()
 	unsaid := w != nil && w.within == ""
 	if w != nil && w.kind == headroom.KindDeduct && w.within != organisation && !(unsaid && w.cost == r.Cost && before.witnesses()) {
-		user = failed(headroom.CodeConflict)
+		user = failed(headroom.Conflict)
 	} else {
 		user = u.ask(guess, organisation)
 	}
@@ -290,10 +290,10 @@ func (c *call) giveUp() {
 // part failed.
 func (c *call) withoutUser(org, user answer) (answer, answer, bool) {
 	if w := c.known(); w != nil && w.kind == headroom.KindSettled && user.code == "" {
-		return failed(headroom.CodeConflict), answer{}, false
+		return failed(headroom.Conflict), answer{}, false
 	}
 	// What another delivery holds stays, unless no repeat will charge the user.
-	if final := user.code == "" || user.code == headroom.CodeConflict || user.code == headroom.CodeTooOld; final || !org.Replay {
+	if final := user.code == "" || user.code == headroom.Conflict || user.code == headroom.TooOld; final || !org.Replay {
 		c.giveUp()
 	}
 	if user.code != "" {

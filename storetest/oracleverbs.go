@@ -43,7 +43,7 @@ func (c *call) known() *work { return c.book.ids[c.r.Operation] }
 // store's time decides.
 func (c *call) deduct(guess time.Time) answer {
 	if w := c.known(); w != nil && w.within != "" {
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	}
 	return c.ask(guess, "")
 }
@@ -67,7 +67,7 @@ func (c *call) ask(guess time.Time, within string) answer {
 	case w == nil:
 		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within}, c.r.Cost, c.now)
 	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
-		return failed(headroom.CodeConflict)
+		return failed(headroom.Conflict)
 	}
 	return c.replay(w, w.reason(), false)
 }
@@ -123,11 +123,11 @@ func reached(s stand, percent int, units int64) (now, before bool) {
 func (c *call) charge(w *work, units int64, at time.Time) answer {
 	isNew := c.known() == nil
 	if isNew && !c.r.Began.IsZero() && at.Sub(c.r.Began) > c.horizon {
-		return failed(headroom.CodeTooOld)
+		return failed(headroom.TooOld)
 	}
 	all, sound := c.stands(c.book, c.plan, c.key.Meter, at, c.r.SkipClosed)
 	if !sound {
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	}
 	if c.r.SkipClosed && c.late(all, at) {
 		return answer{Decision: c.decision(c.book, all, c.plan, c.now, headroom.ReasonClosed, c.r.Cost, c.r.Cost, false)}
@@ -145,7 +145,7 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	}
 	own += lacking
 	if slices.ContainsFunc(all, func(s stand) bool { return s.used+s.held > math.MaxInt64-own }) {
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	}
 	if c.dry {
 		return answer{Decision: show(why, false)}
@@ -295,7 +295,7 @@ func (b *book) lapse(now time.Time) {
 func (c *call) replay(w *work, why headroom.Reason, ofHold bool) answer {
 	all, sound := c.stands(c.book, c.plan, c.key.Meter, c.now, c.r.SkipClosed)
 	if !sound {
-		return failed(headroom.CodeInvalid)
+		return failed(headroom.Invalid)
 	}
 	cost := w.cost
 	if ofHold && w.kind == headroom.KindSettled {

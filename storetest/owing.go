@@ -52,7 +52,7 @@ func debtsFinishedTwice(t *testing.T, h Harness) {
 				} else {
 					_, err = p.engine.FinishDebts(t.Context())
 				}
-				if err != nil && !errors.Is(err, headroom.ErrContended) {
+				if err != nil && !errors.Is(err, headroom.Contended) {
 					errs <- err
 				}
 			})
@@ -79,7 +79,7 @@ func debtsLeft(t *testing.T, h Harness) {
 		p.account.does(hold, "held", 1, admitted, 5, 1)
 		p.leave("a", 50)
 		s, tapped := p.tapped()
-		s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+		s.fails(p.org.subject, -1, headroom.Throttled, false)
 		if err := look(tapped); err != nil || len(p.owed()) != 1 {
 			t.Errorf("%s: %v; it owes %v", name, err, p.owed())
 		}
@@ -87,12 +87,12 @@ func debtsLeft(t *testing.T, h Harness) {
 	p := w.newPair(150)
 	p.leave("a", 50)
 	s, tapped := p.tapped()
-	s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+	s.fails(p.org.subject, -1, headroom.Throttled, false)
 	u, err := tapped.engine.Usage(t.Context(), headroom.UsageRequest{Subject: p.subject, Meter: p.meter})
 	if err != nil || len(u.Debts) != 1 || u.Debts["a"].Cost != 50 {
 		t.Errorf("usage shows debts %v, %v", u.Debts, err)
 	}
-	if n, err := tapped.engine.FinishDebts(t.Context()); !errors.Is(err, headroom.ErrThrottled) || n.Left < 1 {
+	if n, err := tapped.engine.FinishDebts(t.Context()); !errors.Is(err, headroom.Throttled) || n.Left < 1 {
 		t.Errorf("a sweep: %+v, %v", n, err)
 	}
 	p.org.holding(50).uses(0)
@@ -114,11 +114,11 @@ func debtsFull(t *testing.T, h Harness) {
 	other.org = p.of(p.subject+" & others").under("team", 1000)
 	other.org.setPlan("team")
 	s, tapped := other.tapped()
-	s.fails(p.org.subject, -1, headroom.ErrThrottled, false)
+	s.fails(p.org.subject, -1, headroom.Throttled, false)
 	for range 3 {
 		j, err := tapped.ask("more", 1)
 		var failure *headroom.Error
-		if !errors.Is(err, headroom.ErrUnavailable) || errors.Is(err, headroom.ErrOutcomeUnknown) || !errors.As(err, &failure) ||
+		if !errors.Is(err, headroom.Unavailable) || errors.Is(err, headroom.OutcomeUnknown) || !errors.As(err, &failure) ||
 			j.Allowed {
 			t.Fatalf("with %d debts: %v, %v", headroom.MaxDebts, j.Allowed, err)
 		}
@@ -140,12 +140,12 @@ func (p pair) leaveUnreached(id string, cost int64) {
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		for _, r := range c.Records {
 			if r.Is != nil && r.Is.Kind == headroom.KindSettled {
-				return headroom.View{}, false, headroom.ErrThrottled
+				return headroom.View{}, false, headroom.Throttled
 			}
 		}
 		return to.Commit(ctx, c)
 	}
-	if _, err := tapped.ask(id, cost); !errors.Is(err, headroom.ErrThrottled) {
+	if _, err := tapped.ask(id, cost); !errors.Is(err, headroom.Throttled) {
 		p.w.Fatalf("%s: %v", id, err)
 	}
 }

@@ -45,8 +45,8 @@ func (p pair) colleague() pair {
 func case51(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for code, calls := range map[headroom.Code]int{
-		headroom.CodeThrottled: 100, headroom.CodeContended: 5, headroom.CodeUnavailable: 5, headroom.CodeRejected: 5,
-		headroom.CodeFormat: 5, headroom.CodeInvalid: 5, headroom.CodeClock: 5,
+		headroom.Throttled: 100, headroom.Contended: 5, headroom.Unavailable: 5, headroom.Rejected: 5,
+		headroom.Unreadable: 5, headroom.Invalid: 5, headroom.ClockUntrusted: 5,
 	} {
 		w.Run(string(code), func(t *testing.T) {
 			p := w.newPair(1000)
@@ -72,8 +72,8 @@ func case51(t *testing.T, h Harness) {
 	w.Run("all units at once", func(t *testing.T) {
 		p := w.newPair(100)
 		s, tapped := p.tapped()
-		s.fails(p.subject, -1, headroom.ErrThrottled, false)
-		if _, err := tapped.ask("job", 100); !errors.Is(err, headroom.ErrThrottled) {
+		s.fails(p.subject, -1, headroom.Throttled, false)
+		if _, err := tapped.ask("job", 100); !errors.Is(err, headroom.Throttled) {
 			t.Fatal(err)
 		}
 		p.colleague().pays("job", 100, 100, 100)
@@ -137,13 +137,13 @@ func (p pair) givesUp(id string, n int64, after bool) error {
 		}
 		_, _, _ = to.Commit(ctx, c)
 		cancel()
-		return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, ctx.Err(), "the caller gave up")
+		return headroom.View{}, false, headroom.Errorf(headroom.OutcomeUnknown, ctx.Err(), "the caller gave up")
 	}
 	_, err := tapped.engine.DeductWithin(ctx, p.org.subject, p.request(id, 1))
 	return err
 }
 
-var errLost = headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
+var errLost = headroom.Errorf(headroom.OutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
 
 func repeatedOnce(t *testing.T, h Harness) {
 	w := newWorld(t, h)
@@ -180,14 +180,14 @@ func (p pair) staysUnknown(after bool) {
 			return to.Commit(ctx, c)
 		}
 		if tries++; tries > 1 {
-			return headroom.View{}, false, headroom.ErrThrottled
+			return headroom.View{}, false, headroom.Throttled
 		}
 		if after {
 			_, _, _ = to.Commit(ctx, c)
 		}
 		return headroom.View{}, false, errLost
 	}
-	if j, err := tapped.ask("twice", 30); !errors.Is(err, headroom.ErrOutcomeUnknown) || j.Allowed {
+	if j, err := tapped.ask("twice", 30); !errors.Is(err, headroom.OutcomeUnknown) || j.Allowed {
 		p.w.Fatalf("%v, %v", j.Allowed, err)
 	}
 	if !after {
@@ -205,11 +205,11 @@ func holdOfAnother(t *testing.T, h Harness) {
 	p := w.newPair(150)
 	s, first := p.tapped()
 	throttled, second := p.tapped()
-	throttled.fails(p.subject, -1, headroom.ErrThrottled, false)
+	throttled.fails(p.subject, -1, headroom.Throttled, false)
 	// A second delivery of the same operation fails between the hold and the charge of the first.
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 		if c.Key.Subject == p.subject && s.commits.Load() == 2 {
-			if _, err := second.ask("a", 50); !errors.Is(err, headroom.ErrThrottled) {
+			if _, err := second.ask("a", 50); !errors.Is(err, headroom.Throttled) {
 				t.Errorf("the second delivery: %v", err)
 			}
 			p.org.holding(50).uses(0)
@@ -228,7 +228,7 @@ func case52(t *testing.T, h Harness) {
 	globex.org.setPlan("team")
 	conflicts := func(what string, ask func() error) {
 		t.Helper()
-		if err := ask(); !errors.Is(err, headroom.ErrConflict) {
+		if err := ask(); !errors.Is(err, headroom.Conflict) {
 			t.Fatalf("%s: %v: want a conflict", what, err)
 		}
 		globex.free()
@@ -248,7 +248,7 @@ func case52(t *testing.T, h Harness) {
 	globex.org.does(deduct, "all", 150, admitted, 150, 0)
 	for _, id := range []string{"a", "alone"} {
 		cost := map[string]int64{"a": 30, "alone": 10}[id]
-		if err := within(globex, id, cost)(); !errors.Is(err, headroom.ErrConflict) {
+		if err := within(globex, id, cost)(); !errors.Is(err, headroom.Conflict) {
 			t.Errorf("%q where there is no room: %v", id, err)
 		}
 	}
@@ -265,7 +265,7 @@ func case52(t *testing.T, h Harness) {
 	// After a refund it is still known who paid.
 	p.account.refund("a", "r", 10, 10, 30)
 	conflicts2 := within(globex, "a", 30)
-	if err := conflicts2(); !errors.Is(err, headroom.ErrConflict) {
+	if err := conflicts2(); !errors.Is(err, headroom.Conflict) {
 		t.Errorf("after a refund: %v", err)
 	}
 }
@@ -293,7 +293,7 @@ func case52Crashes(t *testing.T, h Harness) {
 				over := s.commits.Load() < n
 				s.revive()
 				for range 2 {
-					if _, err := tapped.ask("a", 30); !errors.Is(err, headroom.ErrConflict) {
+					if _, err := tapped.ask("a", 30); !errors.Is(err, headroom.Conflict) {
 						t.Fatalf("the repeat after death %d: %v: want a conflict", n, err)
 					}
 					globex.free()

@@ -73,7 +73,7 @@ func usageUnderPlan(t *testing.T, h Harness) {
 	shows("nonesuch", "pro", 150, 300) // a caller's plan matters only where none is stored
 	a.setPlan("")
 	_, err := a.engine.Usage(t.Context(), headroom.UsageRequest{Subject: a.subject, Meter: a.meter, Plan: "nonesuch"})
-	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.ErrInvalid)
+	a.failed("usage", a.request("", 0), headroom.Decision{}, err, headroom.Invalid)
 }
 
 func planOfAllMeters(t *testing.T, h Harness) {
@@ -114,7 +114,7 @@ func assumedAnotherPlan(t *testing.T, h Harness) {
 	pro.deduct("d", 301, headroom.ReasonNeverFits, 280, says("mini"))
 	pro.deduct("d", 301, headroom.ReasonNeverFits, 280, says("nonesuch"))
 	a.setPlan("")
-	pro.fail("d", 1, headroom.ErrInvalid, says("nonesuch"))
+	pro.fail("d", 1, headroom.Invalid, says("nonesuch"))
 	a.setPlan("pro")
 	pro.deduct("d", 60, headroom.ReasonRecorded, 340, says("mini"), record)
 
@@ -161,11 +161,11 @@ func storedPlanUnknown(t *testing.T, h Harness) {
 	a := w.accountOn(w.catalog(200, weekly("pro", 300)), 200)
 	a.setPlan("pro")
 	old := a.on(w.catalog(200), headroom.Options{})
-	old.fail("a", 1, headroom.ErrInvalid)
+	old.fail("a", 1, headroom.Invalid)
 	r := a.request("a", 1)
 	d, err := old.engine.Preflight(t.Context(), r)
-	old.failed("preflight", r, d, err, headroom.ErrInvalid)
-	old.failed("set plan", r, d, old.engine.SetPlan(t.Context(), a.subject, "pro"), headroom.ErrInvalid)
+	old.failed("preflight", r, d, err, headroom.Invalid)
+	old.failed("set plan", r, d, old.engine.SetPlan(t.Context(), a.subject, "pro"), headroom.Invalid)
 	a.under("pro", 300).uses(0)
 	old.setPlan("")
 	old.admit("a", 1, 1)
@@ -178,15 +178,15 @@ func anyPlan(t *testing.T, h Harness) {
 	a.setPlan("pro")
 	old := a.on(w.catalog(200), headroom.Options{})
 	any := func(r *headroom.Request) { r.AnyPlan = true }
-	old.fail("a", 150, headroom.ErrInvalid)
+	old.fail("a", 150, headroom.Invalid)
 	old.admit("a", 150, 150, any)
-	old.fail("b", 1, headroom.ErrInvalid)
+	old.fail("b", 1, headroom.Invalid)
 	old.refuse("b", 51, 150, any)
 	old.deduct("b", 51, headroom.ReasonRecorded, 201, any, record)
 	for _, v := range []verb{hold, extend, release} {
 		r := old.request("c", 0)
 		d, err := old.ask(v, r)
-		old.failed(string(v), r, d, err, headroom.ErrInvalid)
+		old.failed(string(v), r, d, err, headroom.Invalid)
 		r.AnyPlan = true
 		if d, err = old.ask(v, r); err != nil || d.Plan != "free" {
 			t.Errorf("%s: %s, %v", v, text(d), err)
@@ -200,7 +200,7 @@ func anyPlan(t *testing.T, h Harness) {
 	pro.admit("d", 99, 300, any)
 	// AnyPlan also helps where the caller names an unknown plan and none is stored.
 	b := w.accountOn(w.catalog(200), 200)
-	b.fail("a", 1, headroom.ErrInvalid, says("nonesuch"))
+	b.fail("a", 1, headroom.Invalid, says("nonesuch"))
 	b.admit("a", 1, 1, says("nonesuch"), any)
 	b.setPlan("free")
 	b.admit("b", 1, 2, says("nonesuch"), any)

@@ -92,7 +92,7 @@ func (a account) repeats(v verb, id string, cost int64, reason headroom.Reason, 
 }
 
 // fails asks, and expects an error and that nothing was written.
-func (a account) fails(v verb, id string, cost int64, target *headroom.Error, mods ...mod) {
+func (a account) fails(v verb, id string, cost int64, target headroom.Code, mods ...mod) {
 	a.w.Helper()
 	r := a.request(id, cost, mods...)
 	a.unchanged(func() {
@@ -139,7 +139,7 @@ func (a account) refunds(operation, id string, units, back, used int64, replay b
 }
 
 // refundFails refunds, and expects an error and that nothing was written.
-func (a account) refundFails(operation, id string, units int64, target *headroom.Error) {
+func (a account) refundFails(operation, id string, units int64, target headroom.Code) {
 	a.w.Helper()
 	a.unchanged(func() {
 		a.w.Helper()
@@ -175,7 +175,7 @@ func (a account) grants(id string, units int64, expires time.Time, used int64, r
 }
 
 // grantFails grants, and expects an error and that nothing was written.
-func (a account) grantFails(id string, units int64, expires time.Time, target *headroom.Error) {
+func (a account) grantFails(id string, units int64, expires time.Time, target headroom.Code) {
 	a.w.Helper()
 	a.unchanged(func() {
 		a.w.Helper()

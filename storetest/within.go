@@ -94,7 +94,7 @@ func bothCharged(t *testing.T, h Harness) {
 	p.org.refund(p.its("a"), "r", 10, 10, 90)
 	p.account.refund("a", "r", 10, 10, 90)
 	p.pays("a", 60, 90, 90)
-	p.fail("a", 60, headroom.ErrConflict)
+	p.fail("a", 60, headroom.Conflict)
 	p.org.repeats(settle, p.its("a"), 60, admitted, 90, 0)
 }
 
@@ -159,7 +159,7 @@ func withinConflicts(t *testing.T, h Harness) {
 	conflicts := func(id string, cost int64) {
 		t.Helper()
 		j, err := p.ask(id, cost)
-		if !errors.Is(err, headroom.ErrConflict) || j.Allowed {
+		if !errors.Is(err, headroom.Conflict) || j.Allowed {
 			t.Fatalf("%q of %d: %v, %v: want a conflict", id, cost, j.Allowed, err)
 		}
 		p.uses(60, 60)
@@ -246,7 +246,7 @@ func badWithin(t *testing.T, h Harness) {
 		"an unknown policy":      func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Over = 7 }) },
 		"a subject of no letter": func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Subject = "" }) },
 	} {
-		if j, err := ask(); !errors.Is(err, headroom.ErrInvalid) || j.Allowed {
+		if j, err := ask(); !errors.Is(err, headroom.Invalid) || j.Allowed {
 			t.Errorf("%s: %v, %v", name, j.Allowed, err)
 		}
 	}
@@ -254,7 +254,7 @@ func badWithin(t *testing.T, h Harness) {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
 	j, err := p.ask("a", 1, began(base.Add(-horizon-time.Second)))
-	if !errors.Is(err, headroom.ErrTooOld) || j.Allowed {
+	if !errors.Is(err, headroom.TooOld) || j.Allowed {
 		t.Errorf("too old: %v, %v", j.Allowed, err)
 	}
 	p.uses(0, 0)

@@ -13,7 +13,7 @@ import (
 // that it does later reaches the store.
 func (s *tap) dies(n int64, after bool) {
 	first, dead := s.commits.Load(), false
-	died := headroom.Errorf(headroom.CodeUnavailable, context.Canceled, "the process is dead")
+	died := headroom.Errorf(headroom.Unavailable, context.Canceled, "the process is dead")
 	s.load = func() error {
 		if dead {
 			return died
@@ -47,7 +47,7 @@ func (s *tap) crash(n int64, after bool) {
 				return v, done, err
 			}
 		}
-		return headroom.View{}, false, headroom.Errorf(headroom.CodeOutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
+		return headroom.View{}, false, headroom.Errorf(headroom.OutcomeUnknown, context.DeadlineExceeded, "the answer was lost")
 	}
 }
 
@@ -110,7 +110,7 @@ func organisationSlow(t *testing.T, h Harness) {
 	p.pays("first", 10, 10, 10)
 	s, tapped := p.tapped()
 	s.dies(3, false) // between the user's deduction and the settlement
-	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.Unavailable) {
 		t.Fatal(err)
 	}
 	s.revive()
@@ -131,7 +131,7 @@ func organisationSlow(t *testing.T, h Harness) {
 	p = w.newPair(150)
 	s, tapped = p.tapped()
 	s.dies(2, false)
-	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.Unavailable) {
 		t.Fatal(err)
 	}
 	s.revive()
@@ -146,7 +146,7 @@ func organisationSlow(t *testing.T, h Harness) {
 	p.pays("first", 10, 10, 10)
 	s, tapped = p.tapped()
 	s.dies(3, false)
-	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+	if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.Unavailable) {
 		t.Fatal(err)
 	}
 	s.revive()
@@ -207,7 +207,7 @@ func withinTurns(t *testing.T, h Harness) {
 		p.pays("first", 10, 10, 10)
 		s, tapped := p.tapped()
 		s.dies(n, false)
-		if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.ErrUnavailable) {
+		if _, err := tapped.ask("a", 50); !errors.Is(err, headroom.Unavailable) {
 			t.Fatal(err)
 		}
 		s.revive()

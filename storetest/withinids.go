@@ -42,14 +42,14 @@ func oneIDLeftAlone(t *testing.T, h Harness) {
 		},
 		"the other's store fails": func(q pair) {
 			s, tapped := q.tapped()
-			s.fails(q.subject, -1, headroom.ErrThrottled, false)
-			if _, err := tapped.ask("job", 50); !errors.Is(err, headroom.ErrThrottled) {
+			s.fails(q.subject, -1, headroom.Throttled, false)
+			if _, err := tapped.ask("job", 50); !errors.Is(err, headroom.Throttled) {
 				q.w.Fatal(err)
 			}
 		},
 		"the other charged it alone": func(q pair) {
 			q.account.does(deduct, "job", 50, admitted, 50, 0)
-			if _, err := q.ask("job", 50); !errors.Is(err, headroom.ErrConflict) {
+			if _, err := q.ask("job", 50); !errors.Is(err, headroom.Conflict) {
 				q.w.Fatalf("%v: want a conflict", err)
 			}
 		},
@@ -208,7 +208,7 @@ func unknownPlanWithin(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	p := w.newPair(150)
 	s, tapped := p.tapped()
-	if j, err := tapped.ask("job", 50, says("nonesuch")); !errors.Is(err, headroom.ErrInvalid) || j.Allowed {
+	if j, err := tapped.ask("job", 50, says("nonesuch")); !errors.Is(err, headroom.Invalid) || j.Allowed {
 		t.Fatalf("a plan of the caller that is not known: %v, %v", j.Allowed, err)
 	}
 	if s.commits.Load() != 0 {
@@ -221,7 +221,7 @@ func unknownPlanWithin(t *testing.T, h Harness) {
 	p.pays("stored", 10, 10, 10, says("nonesuch"))
 	less := p
 	less.account = p.on(w.catalog(100, weekly("team", 150)), headroom.Options{})
-	if j, err := less.ask("job", 50); !errors.Is(err, headroom.ErrInvalid) || j.Allowed {
+	if j, err := less.ask("job", 50); !errors.Is(err, headroom.Invalid) || j.Allowed {
 		t.Fatalf("a stored plan that is not known: %v, %v", j.Allowed, err)
 	}
 	p.org.uses(10)

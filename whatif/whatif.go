@@ -52,7 +52,7 @@ func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(
 	}
 	rows, err := replay.NewReader(log)
 	if err != nil {
-		return Outcome{}, headroom.Errorf(headroom.CodeInvalid, err, "the log cannot be read")
+		return Outcome{}, headroom.Errorf(headroom.Invalid, err, "the log cannot be read")
 	}
 	tap := &tap{Deducter: engine, weeks: map[time.Time]*Week{}}
 	sum, err := replay.Run(ctx, tap, rows, replay.Options{Meter: meter, Prices: prices, Bad: bad})

@@ -113,10 +113,10 @@ func TestACourseOfAThousandYears(t *testing.T) {
 
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	s := whatif.Scenario{Name: "free", Catalog: headroom.Lumcast()}
-	if _, err := whatif.Run(context.Background(), strings.NewReader("a,b\n"), "slots", s, nil); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := whatif.Run(context.Background(), strings.NewReader("a,b\n"), "slots", s, nil); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("no columns: %v", err)
 	}
-	if _, err := whatif.Run(context.Background(), strings.NewReader(log), "minutes", s, nil); !errors.Is(err, headroom.ErrInvalid) {
+	if _, err := whatif.Run(context.Background(), strings.NewReader(log), "minutes", s, nil); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("no such meter: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

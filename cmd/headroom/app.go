@@ -121,18 +121,13 @@ func (a *app) report(err error) int {
 	if err == errRefused {
 		return statusRefused
 	}
-	code := codeFailed
-	var failure *headroom.Error
-	if errors.As(err, &failure) {
-		code = failure.Code
-	}
 	fmt.Fprintf(a.stderr, "headroom: %v\n", err)
 	var fault *config.Error
 	if errors.As(err, &fault) {
 		fmt.Fprintln(a.stderr, fault.Excerpt())
 	}
 	if a.json {
-		a.printJSON(map[string]any{"error": map[string]any{"code": code, "message": err.Error()}})
+		a.printJSON(map[string]any{"error": map[string]any{"code": cmp.Or(headroom.CodeOf(err), codeFailed), "message": err.Error()}})
 	}
 	return statusError
 }
@@ -184,7 +179,7 @@ func flagError(_ *cobra.Command, err error) error {
 
 // usageError is a fault in what was typed.
 func usageError(format string, args ...any) error {
-	return headroom.Errorf(headroom.CodeInvalid, nil, format, args...)
+	return headroom.Errorf(headroom.Invalid, nil, format, args...)
 }
 
 // group is a verb that only has verbs of its own.

@@ -141,7 +141,7 @@ func (a *app) jobsShowCommand() *cobra.Command {
 				return err
 			}
 			if !found {
-				return headroom.Errorf(headroom.CodeNotFound, nil, "there is no job %q", args[0])
+				return headroom.Errorf(headroom.NotFound, nil, "there is no job %q", args[0])
 			}
 			if a.json {
 				a.printJSON(jobJSON(j))

@@ -70,7 +70,7 @@ func (f *deadFlags) each(ctx context.Context, a *app, use func(*sqs.Client, dead
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameSentTimestamp, types.MessageSystemAttributeNameApproximateReceiveCount},
 		})
 		if err != nil {
-			return headroom.Errorf(headroom.CodeUnavailable, err, "the dead letters cannot be read")
+			return headroom.Errorf(headroom.Unavailable, err, "the dead letters cannot be read")
 		}
 		if len(got.Messages) == 0 {
 			return nil
@@ -96,7 +96,7 @@ func (f *deadFlags) each(ctx context.Context, a *app, use func(*sqs.Client, dead
 			if !stays {
 				stay = stay[:len(stay)-1]
 				if _, err := client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &f.queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
-					return headroom.Errorf(headroom.CodeUnavailable, err, "the dead letter of job %q was sent on and is still there: to do it again is harmless", l.JobID)
+					return headroom.Errorf(headroom.Unavailable, err, "the dead letter of job %q was sent on and is still there: to do it again is harmless", l.JobID)
 				}
 			}
 		}

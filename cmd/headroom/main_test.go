@@ -106,7 +106,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	}
 	// Back at the right time nothing is decided, and the error says what to do.
 	status, out, errs := on(t, store, now, "deduct", "alice", "6", "--operation", "b", "--json")
-	if status != statusError || !strings.Contains(errs, "headroom clock accept") || !strings.HasPrefix(out, `{"error":{"code":"clock","message":`) {
+	if status != statusError || !strings.Contains(errs, "headroom clock accept") || !strings.HasPrefix(out, `{"error":{"code":"clock_untrusted","message":`) {
 		t.Fatal(status, out, errs)
 	}
 	if status, out, errs = on(t, store, now, "clock", "show"); status != statusRefused || !strings.Contains(out, "trusted            no") {

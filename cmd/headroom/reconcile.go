@@ -169,7 +169,7 @@ func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFl
 			return nil, pipeline.Options{}, err
 		}
 		if what != "" {
-			return nil, pipeline.Options{}, headroom.Errorf(headroom.CodeConflict, nil, "the stack of %s decides by other rules, which differ in %s: leave out --config and --over to charge as it does", jobs.Table, what)
+			return nil, pipeline.Options{}, headroom.Errorf(headroom.Conflict, nil, "the stack of %s decides by other rules, which differ in %s: leave out --config and --over to charge as it does", jobs.Table, what)
 		}
 	}
 	cfg, err := config.Parse("the configuration of the stack", []byte(given.Config))

@@ -97,7 +97,7 @@ func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte
 			err = fmt.Errorf("%s", aws.ToString(out.Failed[0].Message))
 		}
 		if err != nil {
-			return headroom.Errorf(headroom.CodeUnavailable, err, "after %d of %d jobs the queue takes no more; to send all of them again is harmless", from, len(bodies))
+			return headroom.Errorf(headroom.Unavailable, err, "after %d of %d jobs the queue takes no more; to send all of them again is harmless", from, len(bodies))
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (f *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	}
 	sdk, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return sdk, headroom.Errorf(headroom.CodeInvalid, err, "the AWS configuration does not load")
+		return sdk, headroom.Errorf(headroom.Invalid, err, "the AWS configuration does not load")
 	}
 	if sdk.Region == "" {
 		return sdk, usageError("no AWS region: give --region, or set AWS_REGION or the profile's")

@@ -143,7 +143,7 @@ func TestWhatHasNoRoomInAPictureIsAnError(t *testing.T) {
 		"7 configurations: a picture has room for 6":              {made("a", 1, 1, 1), made("b", 1, 1, 1), made("c", 1, 1, 1), made("d", 1, 1, 1), made("e", 1, 1, 1), made("f", 1, 1, 1), made("g", 1, 1, 1)},
 	} {
 		_, err := comparison{log: "usage.csv", meter: "slots", top: 5, outcomes: outcomes}.svg()
-		if !errors.Is(err, headroom.ErrInvalid) || err.Error() != what {
+		if !errors.Is(err, headroom.Invalid) || err.Error() != what {
 			t.Errorf("got %v, want %s", err, what)
 		}
 	}

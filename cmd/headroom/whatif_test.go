@@ -22,8 +22,7 @@ func TestAnInterruptedComparison(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "whatif.svg")
 	a := &app{stdout: bufio.NewWriter(io.Discard), stderr: io.Discard, env: func(string) string { return "" }, now: time.Now}
 	err := a.whatif(ctx, "../../examples/nasa-ipsc-1993/usage.csv.gz", whatifFlags{meter: "slots", picture: picture})
-	var failure *headroom.Error
-	if !errors.As(err, &failure) || failure.Code != codeInterrupted {
+	if headroom.CodeOf(err) != codeInterrupted {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(picture); !errors.Is(err, fs.ErrNotExist) {

@@ -70,7 +70,7 @@ func used(t *testing.T, stack *onaws.Stack, subject string) int64 {
 func TestReconcileFinishesDebts(t *testing.T) {
 	stack := indebted(t)
 	r, err := stack.Reconcile(t.Context(), nil)
-	if r.Debts != (headroom.Finished{Settled: 3, Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
+	if r.Debts != (headroom.Finished{Settled: 3, Left: 1}) || !errors.Is(err, headroom.Unreadable) {
 		t.Errorf("%+v, %v", r.Debts, err)
 	}
 	for subject, want := range map[string]int64{"acme": 14, "globex": 7, "eve": 1} {
@@ -78,7 +78,7 @@ func TestReconcileFinishesDebts(t *testing.T) {
 			t.Errorf("%s has used %d, want %d", subject, n, want)
 		}
 	}
-	if r, err := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Left: 1}) || !errors.Is(err, headroom.ErrFormat) {
+	if r, err := stack.Reconcile(t.Context(), nil); r.Debts != (headroom.Finished{Left: 1}) || !errors.Is(err, headroom.Unreadable) {
 		t.Errorf("again: %+v, %v", r.Debts, err)
 	}
 }

@@ -33,7 +33,7 @@ import (
 //	HEADROOM_CALL_TIMEOUT   the longest that a request to AWS may take. Unset: 5s
 //	HEADROOM_TEST_CLOCK     an instant that takes the place of every clock, for tests of a stack only
 //
-// It fails with ErrInvalid if a variable is wrong, or one that is needed is missing.
+// It fails with Invalid if a variable is wrong, or one that is needed is missing.
 func FromEnv(env func(string) string) (Settings, error) {
 	e := environment{get: env}
 	s := Settings{
@@ -143,7 +143,7 @@ func (e *environment) file(name string) string {
 		if errors.As(err, &cause) {
 			err = cause.Err // the path is named already
 		}
-		e.err = headroom.Errorf(headroom.CodeInvalid, err, "the configuration %s cannot be read", path)
+		e.err = headroom.Errorf(headroom.Invalid, err, "the configuration %s cannot be read", path)
 	}
 	return string(text)
 }

@@ -66,14 +66,14 @@ func failure(err error, what string) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &api):
-		return headroom.Errorf(headroom.CodeUnavailable, err, "%s cannot be reached", what)
+		return headroom.Errorf(headroom.Unavailable, err, "%s cannot be reached", what)
 	case errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
-		return headroom.Errorf(headroom.CodeUnavailable, err, "%s fails", what)
+		return headroom.Errorf(headroom.Unavailable, err, "%s fails", what)
 	}
 	if throttles(api.ErrorCode()) {
-		return headroom.Errorf(headroom.CodeThrottled, err, "%s throttles", what)
+		return headroom.Errorf(headroom.Throttled, err, "%s throttles", what)
 	}
-	return headroom.Errorf(headroom.CodeRejected, err, "%s refused the request", what)
+	return headroom.Errorf(headroom.Rejected, err, "%s refused the request", what)
 }
 
 // throttles reports whether the code of an error asks for patience. The SDK knows such codes of

@@ -180,11 +180,11 @@ func TestTheKindOfAFailure(t *testing.T) {
 	n := &network{}
 	x := &onaws.Executions{Client: sfn.NewFromConfig(n.sdk()), StateMachine: machine}
 	for code, want := range map[string]error{
-		"ProvisionedThroughputExceededException": headroom.ErrThrottled, "ThrottlingException": headroom.ErrThrottled, "RequestLimitExceeded": headroom.ErrThrottled,
-		"LimitExceededException": headroom.ErrThrottled, "ExecutionLimitExceeded": headroom.ErrThrottled, "RequestThrottled": headroom.ErrThrottled,
-		"KmsThrottlingException": headroom.ErrThrottled, "KmsThrottled": headroom.ErrThrottled,
-		"StateMachineDoesNotExist": headroom.ErrRejected, "AccessDeniedException": headroom.ErrRejected, "ExpiredTokenException": headroom.ErrRejected, "ValidationException": headroom.ErrRejected,
-		"ExecutionDoesNotExist": headroom.ErrRejected, // of a start
+		"ProvisionedThroughputExceededException": headroom.Throttled, "ThrottlingException": headroom.Throttled, "RequestLimitExceeded": headroom.Throttled,
+		"LimitExceededException": headroom.Throttled, "ExecutionLimitExceeded": headroom.Throttled, "RequestThrottled": headroom.Throttled,
+		"KmsThrottlingException": headroom.Throttled, "KmsThrottled": headroom.Throttled,
+		"StateMachineDoesNotExist": headroom.Rejected, "AccessDeniedException": headroom.Rejected, "ExpiredTokenException": headroom.Rejected, "ValidationException": headroom.Rejected,
+		"ExecutionDoesNotExist": headroom.Rejected, // of a start
 	} {
 		n.answer = func(*request) (*http.Response, error) { return refuses(code) }
 		err := x.Start(t.Context(), "name-1", []byte(`{}`))
@@ -192,7 +192,7 @@ func TestTheKindOfAFailure(t *testing.T) {
 			t.Errorf("%s: %v, want %v", code, err, want)
 		}
 	}
-	for status, want := range map[int]error{499: headroom.ErrRejected, 500: headroom.ErrUnavailable, 502: headroom.ErrUnavailable} {
+	for status, want := range map[int]error{499: headroom.Rejected, 500: headroom.Unavailable, 502: headroom.Unavailable} {
 		n.answer = func(*request) (*http.Response, error) { return says(status, `{"__type":"Odd"}`) }
 		if err := x.Start(t.Context(), "name-1", []byte(`{}`)); !errors.Is(err, want) {
 			t.Errorf("%d: %v, want %v", status, err, want)

@@ -15,11 +15,11 @@ import (
 // Forget deletes all jobs of a user, and returns how many. It reads the whole table. Cut off
 // anywhere, it is called again. progress, unless it is nil, hears after each how many are gone.
 //
-// While a job of the user is open it deletes none and fails with ErrConflict: a job that is gone
+// While a job of the user is open it deletes none and fails with Conflict: a job that is gone
 // while it runs could not be charged, and a second delivery of its message would start it again.
 func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int)) (jobs int, err error) {
 	if user == "" {
-		return 0, headroom.Errorf(headroom.CodeInvalid, nil, "user is empty")
+		return 0, headroom.Errorf(headroom.Invalid, nil, "user is empty")
 	}
 	var ids []string
 	var open pipeline.Job
@@ -32,7 +32,7 @@ func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int))
 		return 0, err
 	}
 	if open.ID != "" {
-		return 0, headroom.Errorf(headroom.CodeConflict, nil,
+		return 0, headroom.Errorf(headroom.Conflict, nil,
 			"job %q of user %q is open: wait for its end, or close it, then forget the user", open.ID, user)
 	}
 	for _, id := range ids {
@@ -48,7 +48,7 @@ func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int))
 			if j, found, err := t.Get(ctx, id); err != nil {
 				return jobs, err
 			} else if found && j.UserID == user {
-				return jobs, headroom.Errorf(headroom.CodeConflict, nil,
+				return jobs, headroom.Errorf(headroom.Conflict, nil,
 					"job %q of user %q was opened again meanwhile: wait for its end, then forget the user", id, user)
 			}
 			continue

@@ -26,7 +26,7 @@ func TestForgettingTakesTheJobsOfOneUser(t *testing.T) {
 	}
 	job("bobs", "bob", pipeline.Failed)
 	running := job("running", "alice", pipeline.Running)
-	if n, err := jobs.Forget(t.Context(), "alice", nil); n != 0 || !errors.Is(err, headroom.ErrConflict) {
+	if n, err := jobs.Forget(t.Context(), "alice", nil); n != 0 || !errors.Is(err, headroom.Conflict) {
 		t.Fatalf("while a job is open: %d jobs, %v", n, err)
 	}
 	ended := running

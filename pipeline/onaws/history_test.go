@@ -113,9 +113,9 @@ func TestAHistoryThatCannotBeReadIsAnError(t *testing.T) {
 		body   string
 		want   error
 	}{
-		{400, `{"__type":"ThrottlingException","message":"slower"}`, headroom.ErrThrottled},
-		{400, `{"__type":"AccessDeniedException","message":"no"}`, headroom.ErrRejected},
-		{500, `{"__type":"InternalFailure"}`, headroom.ErrUnavailable},
+		{400, `{"__type":"ThrottlingException","message":"slower"}`, headroom.Throttled},
+		{400, `{"__type":"AccessDeniedException","message":"no"}`, headroom.Rejected},
+		{500, `{"__type":"InternalFailure"}`, headroom.Unavailable},
 		{400, `{"__type":"ExecutionDoesNotExist","message":"no"}`, nil},
 	} {
 		x, _ := stepFunctions(t, c.status, c.body)
@@ -189,7 +189,7 @@ func TestAMessageThatWaitsIsSentAgain(t *testing.T) {
 	}
 	for _, arn := range []string{"arn:aws:sqs:eu-central-1:123456789012:jobs.fifo", "", "jobs", "arn:aws:sns:eu-central-1:123456789012:jobs"} {
 		d.Queue = arn
-		if err := q.Later(t.Context(), d, time.Minute); !errors.Is(err, headroom.ErrInvalid) {
+		if err := q.Later(t.Context(), d, time.Minute); !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%q: %v", arn, err)
 		}
 	}

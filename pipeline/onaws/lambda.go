@@ -2,7 +2,6 @@ package onaws
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -31,7 +30,7 @@ func Function(ctx context.Context, env func(string) string) (*Stack, error) {
 	}
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
-		return nil, headroom.Errorf(headroom.CodeInvalid, err, "the AWS configuration does not load")
+		return nil, headroom.Errorf(headroom.Invalid, err, "the AWS configuration does not load")
 	}
 	return New(sdk, s)
 }
@@ -75,8 +74,7 @@ func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(co
 			return out, nil
 		}
 		kind := ErrorTemporary
-		var failure *headroom.Error
-		if errors.As(err, &failure) && permanent(failure.Code) {
+		if permanent(headroom.CodeOf(err)) {
 			kind = ErrorPermanent
 		}
 		return out, messages.InvokeResponse_Error{Type: kind, Message: err.Error()}
@@ -84,11 +82,11 @@ func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(co
 }
 
 // permanent tells of a code that only another event or another record can mend. Rights and tables
-// ("rejected"), or a program older than an item ("format"), are mended while the state machine
+// ("rejected"), or a program older than an item ("unreadable"), are mended while the state machine
 // repeats.
 func permanent(code headroom.Code) bool {
 	switch code {
-	case headroom.CodeInvalid, headroom.CodeConflict, headroom.CodeNotFound, headroom.CodeTooOld:
+	case headroom.Invalid, headroom.Conflict, headroom.NotFound, headroom.TooOld:
 		return true
 	}
 	return false

@@ -127,23 +127,23 @@ type fault struct {
 var errCut = errors.New("the connection is cut")
 
 var faults = []fault{
-	{"cut before its effect", false, func(*request) (*http.Response, error) { return nil, errCut }, headroom.ErrUnavailable},
+	{"cut before its effect", false, func(*request) (*http.Response, error) { return nil, errCut }, headroom.Unavailable},
 	{"cut after its effect", true, func(q *request) (*http.Response, error) {
 		if answer, err := q.send(); err != nil || answer.StatusCode != 200 {
 			return answer, err
 		}
 		return nil, errCut
-	}, headroom.ErrUnavailable},
+	}, headroom.Unavailable},
 	{"an answer that is cut off", true, func(q *request) (*http.Response, error) {
 		if answer, err := q.send(); err != nil || answer.StatusCode != 200 {
 			return answer, err
 		}
 		return says(200, `{"Item":{"jobId`)
-	}, headroom.ErrUnavailable},
-	{"throttled", false, func(*request) (*http.Response, error) { return refuses("ThrottlingException") }, headroom.ErrThrottled},
-	{"500", false, func(*request) (*http.Response, error) { return says(500, `{"__type":"InternalServerError"}`) }, headroom.ErrUnavailable},
-	{"503 of a proxy", false, func(*request) (*http.Response, error) { return says(503, "busy") }, headroom.ErrUnavailable},
-	{"refused", false, func(*request) (*http.Response, error) { return refuses("AccessDeniedException") }, headroom.ErrRejected},
+	}, headroom.Unavailable},
+	{"throttled", false, func(*request) (*http.Response, error) { return refuses("ThrottlingException") }, headroom.Throttled},
+	{"500", false, func(*request) (*http.Response, error) { return says(500, `{"__type":"InternalServerError"}`) }, headroom.Unavailable},
+	{"503 of a proxy", false, func(*request) (*http.Response, error) { return says(503, "busy") }, headroom.Unavailable},
+	{"refused", false, func(*request) (*http.Response, error) { return refuses("AccessDeniedException") }, headroom.Rejected},
 }
 
 // noon is when the tests' jobs were requested.

@@ -79,10 +79,10 @@ func TestAttributesOfTheApplicationStay(t *testing.T) {
 func TestAMissingTableIsAnError(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	jobs.Table = "nobody-made-it"
-	if _, _, err := jobs.Get(t.Context(), "a"); !errors.Is(err, headroom.ErrRejected) {
+	if _, _, err := jobs.Get(t.Context(), "a"); !errors.Is(err, headroom.Rejected) {
 		t.Error(err)
 	}
-	if _, err := jobs.Swap(t.Context(), pipeline.Job{}, pipeline.Job{ID: "a", UserID: "u", Status: pipeline.Running}); !errors.Is(err, headroom.ErrRejected) {
+	if _, err := jobs.Swap(t.Context(), pipeline.Job{}, pipeline.Job{ID: "a", UserID: "u", Status: pipeline.Running}); !errors.Is(err, headroom.Rejected) {
 		t.Error(err)
 	}
 }
@@ -114,10 +114,10 @@ func TestAnExecutionThatExistsIsStarted(t *testing.T) {
 	}{
 		{200, `{"executionArn":"x","startDate":1.0}`, nil},
 		{400, `{"__type":"com.amazonaws.swf.service.v2.model#ExecutionAlreadyExists","message":"Execution Already Exists"}`, nil},
-		{400, `{"__type":"ExecutionLimitExceeded","message":"too many"}`, headroom.ErrThrottled},
-		{400, `{"__type":"StateMachineDoesNotExist","message":"no"}`, headroom.ErrRejected},
-		{500, `{"__type":"InternalFailure"}`, headroom.ErrUnavailable},
-		{503, `busy`, headroom.ErrUnavailable},
+		{400, `{"__type":"ExecutionLimitExceeded","message":"too many"}`, headroom.Throttled},
+		{400, `{"__type":"StateMachineDoesNotExist","message":"no"}`, headroom.Rejected},
+		{500, `{"__type":"InternalFailure"}`, headroom.Unavailable},
+		{503, `busy`, headroom.Unavailable},
 	} {
 		x, asked := stepFunctions(t, c.status, c.body)
 		if err := x.Start(t.Context(), "name-1", []byte(`{"a":1}`)); !errors.Is(err, c.want) {
@@ -143,7 +143,7 @@ func TestAnExecutionIsDescribedByItsName(t *testing.T) {
 		t.Error(found, err)
 	}
 	x, _ = stepFunctions(t, 400, `{"__type":"AccessDeniedException","message":"no"}`)
-	if _, _, err := x.Describe(t.Context(), "name-1"); !errors.Is(err, headroom.ErrRejected) {
+	if _, _, err := x.Describe(t.Context(), "name-1"); !errors.Is(err, headroom.Rejected) {
 		t.Error(err)
 	}
 }

@@ -114,7 +114,7 @@ func (t *Jobs) encode(j pipeline.Job) map[string]types.AttributeValue {
 }
 
 // decode reads a job from its item. An attribute of another type is the application's own, and says
-// nothing. It fails with ErrFormat if an attribute cannot be read.
+// nothing. It fails with Unreadable if an attribute cannot be read.
 func decode(item map[string]types.AttributeValue) (pipeline.Job, error) {
 	j := pipeline.Job{ID: str(item, attrID)}
 	for attr, into := range texts(&j) {
@@ -147,7 +147,7 @@ func decode(item map[string]types.AttributeValue) (pipeline.Job, error) {
 }
 
 func damaged(id, attr string, err error) error {
-	return headroom.Errorf(headroom.CodeFormat, err, "attribute %s of job %q cannot be read", attr, id)
+	return headroom.Errorf(headroom.Unreadable, err, "attribute %s of job %q cannot be read", attr, id)
 }
 
 func key(id string) map[string]types.AttributeValue {

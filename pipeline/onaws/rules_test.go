@@ -61,7 +61,7 @@ func TestDamagedRulesAreAnErrorAndAreReplaced(t *testing.T) {
 	for name, value := range map[string][]byte{"no gzip": []byte("over: record"), "cut off": whole[:len(whole)-6], "no JSON": pack("over: record"), "another type": pack(`{"over":3}`)} {
 		jobs := open(t, "dynoxide")
 		put(t, jobs, map[string]types.AttributeValue{"jobId": &types.AttributeValueMemberS{Value: "\x01rules"}, "rules": &types.AttributeValueMemberB{Value: value}})
-		if r, found, err := jobs.Rules(t.Context()); found || !errors.Is(err, headroom.ErrFormat) {
+		if r, found, err := jobs.Rules(t.Context()); found || !errors.Is(err, headroom.Unreadable) {
 			t.Errorf("%s: %+v, %v, %v", name, r, found, err)
 		}
 		if err := jobs.SetRules(t.Context(), onaws.Rules{Over: "refuse"}); err != nil {
@@ -102,7 +102,7 @@ func TestAJobThatChangesWhileItsUserIsForgotten(t *testing.T) {
 		gone  int
 		want  error
 	}{
-		{"opened again", again, true, 0, headroom.ErrConflict}, {"of another user by now", bobs, true, 1, nil}, {"not to be read", again, false, 0, headroom.ErrThrottled},
+		{"opened again", again, true, 0, headroom.Conflict}, {"of another user by now", bobs, true, 1, nil}, {"not to be read", again, false, 0, headroom.Throttled},
 	} {
 		jobs, n := through(t)
 		for _, id := range []string{"a", "b"} {
@@ -145,7 +145,7 @@ func TestAJobThatChangesWhileItsUserIsForgotten(t *testing.T) {
 		}
 	}
 	jobs := open(t, "dynoxide")
-	if gone, err := jobs.Forget(t.Context(), "", nil); gone != 0 || !errors.Is(err, headroom.ErrInvalid) {
+	if gone, err := jobs.Forget(t.Context(), "", nil); gone != 0 || !errors.Is(err, headroom.Invalid) {
 		t.Errorf("nobody: %d, %v", gone, err)
 	}
 }

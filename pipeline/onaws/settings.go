@@ -61,5 +61,5 @@ func (s Settings) check() error {
 }
 
 func invalid(format string, args ...any) error {
-	return headroom.Errorf(headroom.CodeInvalid, nil, format, args...)
+	return headroom.Errorf(headroom.Invalid, nil, format, args...)
 }

@@ -75,7 +75,7 @@ func TestAWrongEnvironmentIsAnErrorAtTheStart(t *testing.T) {
 		{"HEADROOM_OLDER_THAN", "soon"}, {"HEADROOM_SHARDS", "65"}, {"HEADROOM_SHARDS", "0"}, {"HEADROOM_WORKERS", "-1"}, {"HEADROOM_FORMAT", "3"}, {"HEADROOM_FORMAT", "0"}, {"HEADROOM_DESCRIBES", "0"}, {"HEADROOM_DESCRIBES", "NaN"}, {"HEADROOM_KEEP", "for ever"},
 		{"HEADROOM_CALL_TIMEOUT", "1ms"}, {"HEADROOM_CONFIG", "/nowhere.yaml"}, {"HEADROOM_TABLE", ""}, {"HEADROOM_JOBS", ""}, {"HEADROOM_STATE_MACHINE", ""},
 	} {
-		if _, err := onaws.FromEnv(env(c...)); !errors.Is(err, headroom.ErrInvalid) {
+		if _, err := onaws.FromEnv(env(c...)); !errors.Is(err, headroom.Invalid) {
 			t.Errorf("%q: %v", c, err)
 		}
 	}
@@ -90,9 +90,9 @@ func TestAnErrorTellsTheStateMachineWhetherToRepeat(t *testing.T) {
 		err  error
 		kind string
 	}{
-		{headroom.ErrInvalid, onaws.ErrorPermanent}, {headroom.ErrConflict, onaws.ErrorPermanent}, {headroom.ErrTooOld, onaws.ErrorPermanent}, {headroom.ErrNotFound, onaws.ErrorPermanent}, {headroom.ErrFormat, onaws.ErrorTemporary},
-		{headroom.ErrThrottled, onaws.ErrorTemporary}, {headroom.ErrUnavailable, onaws.ErrorTemporary}, {headroom.ErrOutcomeUnknown, onaws.ErrorTemporary}, {headroom.ErrRejected, onaws.ErrorTemporary},
-		{headroom.ErrContended, onaws.ErrorTemporary}, {errors.New("of another kind"), onaws.ErrorTemporary},
+		{headroom.Invalid, onaws.ErrorPermanent}, {headroom.Conflict, onaws.ErrorPermanent}, {headroom.TooOld, onaws.ErrorPermanent}, {headroom.NotFound, onaws.ErrorPermanent}, {headroom.Unreadable, onaws.ErrorTemporary},
+		{headroom.Throttled, onaws.ErrorTemporary}, {headroom.Unavailable, onaws.ErrorTemporary}, {headroom.OutcomeUnknown, onaws.ErrorTemporary}, {headroom.Rejected, onaws.ErrorTemporary},
+		{headroom.Contended, onaws.ErrorTemporary}, {errors.New("of another kind"), onaws.ErrorTemporary},
 	} {
 		handle := onaws.Handler(func(context.Context, int) (int, error) { return 0, c.err })
 		_, err := handle(t.Context(), 1)
@@ -157,7 +157,7 @@ func TestARequestThatHangsEnds(t *testing.T) {
 			"execution": func() error { _, _, err := stack.Executions.Describe(t.Context(), "a"); return err },
 		} {
 			began := time.Now()
-			if err, took := call(), time.Since(began); !errors.Is(err, headroom.ErrUnavailable) || took != 2*time.Second {
+			if err, took := call(), time.Since(began); !errors.Is(err, headroom.Unavailable) || took != 2*time.Second {
 				t.Errorf("%s: %v after %s, want it after 2s", name, err, took)
 			}
 		}

@@ -254,14 +254,14 @@ func TestADamagedRecordIsAnErrorThatNamesIt(t *testing.T) {
 		damaged := item(t, jobs, "a")
 		damaged[attr] = value
 		put(t, jobs, damaged)
-		if _, found, err := jobs.Get(t.Context(), "a"); !found || !errors.Is(err, headroom.ErrFormat) || !strings.Contains(err.Error(), attr) || !strings.Contains(err.Error(), `"a"`) {
+		if _, found, err := jobs.Get(t.Context(), "a"); !found || !errors.Is(err, headroom.Unreadable) || !strings.Contains(err.Error(), attr) || !strings.Contains(err.Error(), `"a"`) {
 			t.Errorf("%s: %v, %v", attr, found, err)
 		}
-		if err := jobs.List(t.Context(), pipeline.Filter{}, func(pipeline.Job) bool { t.Errorf("%s: a damaged job is listed", attr); return true }); !errors.Is(err, headroom.ErrFormat) {
+		if err := jobs.List(t.Context(), pipeline.Filter{}, func(pipeline.Job) bool { t.Errorf("%s: a damaged job is listed", attr); return true }); !errors.Is(err, headroom.Unreadable) {
 			t.Errorf("%s: %v", attr, err)
 		}
 		// It forgets nobody half.
-		if n, err := jobs.Forget(t.Context(), "alice", nil); n != 0 || !errors.Is(err, headroom.ErrFormat) {
+		if n, err := jobs.Forget(t.Context(), "alice", nil); n != 0 || !errors.Is(err, headroom.Unreadable) {
 			t.Errorf("%s: %d are forgotten, %v", attr, n, err)
 		}
 	}

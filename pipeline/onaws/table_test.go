@@ -76,9 +76,9 @@ func TestATimeToLiveThatIsOnStays(t *testing.T) {
 		{"not told", func() (*http.Response, error) { return says(200, `{}`) }, nil, 1, nil},
 		{"unknown to the engine", func() (*http.Response, error) { return refuses("UnknownOperationException") }, nil, 0, nil},
 		{"readable only", nil, func() (*http.Response, error) { return refuses("UnknownOperationException") }, 1, nil},
-		{"not to be read", func() (*http.Response, error) { return refuses("AccessDeniedException") }, nil, 0, headroom.ErrRejected},
-		{"not to be set", nil, func() (*http.Response, error) { return refuses("AccessDeniedException") }, 1, headroom.ErrRejected},
-		{"cut", nil, func() (*http.Response, error) { return nil, errCut }, 1, headroom.ErrUnavailable},
+		{"not to be read", func() (*http.Response, error) { return refuses("AccessDeniedException") }, nil, 0, headroom.Rejected},
+		{"not to be set", nil, func() (*http.Response, error) { return refuses("AccessDeniedException") }, 1, headroom.Rejected},
+		{"cut", nil, func() (*http.Response, error) { return nil, errCut }, 1, headroom.Unavailable},
 	} {
 		n := &network{answer: setUp(map[string]func() (*http.Response, error){"DescribeTimeToLive": c.describe, "UpdateTimeToLive": c.update})}
 		jobs := &onaws.Jobs{Client: dynamodb.NewFromConfig(n.sdk()), Table: "jobs"}

@@ -125,17 +125,17 @@ func TestTheBoundsOfASettingAreExact(t *testing.T) {
 		if _, err := onaws.FromEnv(env(c.name, c.takes)); err != nil {
 			t.Errorf("%s %q: %v", c.name, c.takes, err)
 		}
-		if _, err := onaws.FromEnv(env(c.name, c.refuses)); !errors.Is(err, headroom.ErrInvalid) || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.refuses) {
+		if _, err := onaws.FromEnv(env(c.name, c.refuses)); !errors.Is(err, headroom.Invalid) || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.refuses) {
 			t.Errorf("%s %q: %v", c.name, c.refuses, err)
 		}
 	}
 	for _, name := range []string{"HEADROOM_TABLE", "HEADROOM_JOBS", "HEADROOM_STATE_MACHINE"} {
-		if _, err := onaws.FromEnv(env(name, "")); !errors.Is(err, headroom.ErrInvalid) || !strings.Contains(err.Error(), name) {
+		if _, err := onaws.FromEnv(env(name, "")); !errors.Is(err, headroom.Invalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("no %s: %v", name, err)
 		}
 	}
 	missing := filepath.Join(t.TempDir(), "nobody.yaml")
-	if _, err := onaws.FromEnv(env("HEADROOM_CONFIG", missing)); !errors.Is(err, headroom.ErrInvalid) || strings.Count(err.Error(), missing) != 1 {
+	if _, err := onaws.FromEnv(env("HEADROOM_CONFIG", missing)); !errors.Is(err, headroom.Invalid) || strings.Count(err.Error(), missing) != 1 {
 		t.Errorf("%v", err)
 	}
 	if s, err := onaws.FromEnv(env()); err != nil || s.Reconcile.OlderThan != 0 || s.Keep != 0 || s.CallTimeout != 0 || s.Shards != 0 || s.Format != 0 || s.Config != "" || s.Options.Logger == nil {
@@ -152,11 +152,11 @@ func TestAFunctionIsWiredFromItsEnvironment(t *testing.T) {
 	if stack, err := onaws.Function(t.Context(), env("HEADROOM_SHARDS", "3")); err != nil || stack.Jobs.Shards != 3 {
 		t.Errorf("%v, %v", stack, err)
 	}
-	if stack, err := onaws.Function(t.Context(), env("HEADROOM_MODE", "maybe")); !errors.Is(err, headroom.ErrInvalid) || stack != nil {
+	if stack, err := onaws.Function(t.Context(), env("HEADROOM_MODE", "maybe")); !errors.Is(err, headroom.Invalid) || stack != nil {
 		t.Errorf("%v, %v", stack, err)
 	}
 	t.Setenv("AWS_PROFILE", "nobody")
-	if stack, err := onaws.Function(t.Context(), env()); !errors.Is(err, headroom.ErrInvalid) || stack != nil || !strings.Contains(err.Error(), "nobody") {
+	if stack, err := onaws.Function(t.Context(), env()); !errors.Is(err, headroom.Invalid) || stack != nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("%v, %v", stack, err)
 	}
 }
@@ -238,7 +238,7 @@ func TestAFailureOfAPartOfReconcileIsToldAndStopsNoOther(t *testing.T) {
 				return q.send()
 			}
 			r, err := stack.Reconcile(t.Context(), nil)
-			if c.name == "nothing" && (err != nil || r.Finished != 1) || c.name != "nothing" && (!errors.Is(err, headroom.ErrRejected) || failed == 0) {
+			if c.name == "nothing" && (err != nil || r.Finished != 1) || c.name != "nothing" && (!errors.Is(err, headroom.Rejected) || failed == 0) {
 				t.Errorf("%+v, %v after %d failures", r, err, failed)
 			}
 			n.answer = nil

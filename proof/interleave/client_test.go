@@ -213,7 +213,7 @@ func (x *explorer) run(n *node) (cache string) {
 		a := w.next(toBegin, 0)
 		w.host = x.times[a.clock-1].Add(script.skew)
 		o := script.ops[n.op].run(context.Background(), caller{engine, on, sdk, func() time.Time { return w.host }})
-		if o.code == headroom.CodeOutcomeUnknown && !script.ops[n.op].noID() || o.code == headroom.CodeUnavailable {
+		if o.code == headroom.OutcomeUnknown && !script.ops[n.op].noID() || o.code == headroom.Unavailable {
 			continue // asked again under the same id, as the error says
 		}
 		o.op = n.op
@@ -391,7 +391,7 @@ func (c caller) leaves(ctx context.Context, organisation string, r headroom.Requ
 	case d.dead:
 		return nil
 	case d.unreached:
-		return headroom.ErrTooMany // the error of no room for a debt is one that the client would answer with a repeat
+		return headroom.TooMany // the error of no room for a debt is one that the client would answer with a repeat
 	}
 	return err
 }
@@ -405,7 +405,7 @@ type dying struct {
 
 func (d *dying) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
 	if d.dead {
-		return headroom.View{}, headroom.ErrRejected
+		return headroom.View{}, headroom.Rejected
 	}
 	return d.Store.Load(ctx, q)
 }
@@ -418,7 +418,7 @@ func (d *dying) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 	}
 	if d.dead || d.unreached {
-		return headroom.View{}, false, headroom.ErrRejected
+		return headroom.View{}, false, headroom.Rejected
 	}
 	return d.Store.Commit(ctx, c)
 }

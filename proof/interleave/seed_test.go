@@ -53,7 +53,7 @@ func seedRun(ctx context.Context, c caller, o op) outcome {
 	week := headroom.ISOWeek(c.host()).Key
 	ok, err := seedDeduct(ctx, c.sdk, o.who(), o.cost, week, seedLimit)
 	if err != nil {
-		return outcome{code: headroom.CodeOutcomeUnknown}
+		return outcome{code: headroom.OutcomeUnknown}
 	}
 	if ok {
 		return outcome{allowed: true, cost: o.cost, reason: "True"}

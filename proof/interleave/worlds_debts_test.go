@@ -68,7 +68,7 @@ func debtWorlds() []*world {
 			name: "as many debts as there can be", times: still, large: true,
 			before: each(headroom.MaxDebts-1, func(i int) past { return past{sunday, left("u", fmt.Sprint("d", i), 1)} }),
 			clients: []script{
-				does(left("u", "a", 1).or(headroom.CodeTooMany)), does(left("u", "b", 1).or(headroom.CodeTooMany)),
+				does(left("u", "a", 1).or(headroom.TooMany)), does(left("u", "b", 1).or(headroom.TooMany)),
 			},
 		},
 	}

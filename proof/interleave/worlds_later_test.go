@@ -19,11 +19,11 @@ func laterWorlds() []*world {
 		},
 		{
 			name: "ids that move again, and copies that come late", times: still, full: 3, faults: 2, kinds: mayDelay, whole: true,
-			clients: []script{does(long("a", 1)), does(refund("r", fill(30), 1, headroom.CodeInvalid)), does(long("e", 1), deduct(fill(30), 1))},
+			clients: []script{does(long("a", 1)), does(refund("r", fill(30), 1, headroom.Invalid)), does(long("e", 1), deduct(fill(30), 1))},
 		},
 		{
 			name: "a copy that comes late", times: still, full: 1, faults: 2, kinds: mayDelay, whole: true,
-			clients: []script{does(long("a", 1)), does(refund("r-has-a-long-id1", fill(3), 1, headroom.CodeInvalid), long("b", 1)), does(refund("q", fill(3), 1, headroom.CodeInvalid), deduct(fill(3), 1))},
+			clients: []script{does(long("a", 1)), does(refund("r-has-a-long-id1", fill(3), 1, headroom.Invalid), long("b", 1)), does(refund("q", fill(3), 1, headroom.Invalid), deduct(fill(3), 1))},
 		},
 		{
 			name: "a copy that comes late, and ids that age", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, full: 1, fullAt: epoch.Add(-day), faults: 1, kinds: mayDelay,
@@ -42,7 +42,7 @@ func laterWorlds() []*world {
 		{
 			name: "units that come back beside a grant", times: still, faults: 1, kinds: mayLose,
 			before:  []past{{sunday, deduct("old", 100)}, {sunday, grants("g", 50, time.Hour)}},
-			clients: []script{does(deduct("a", 30), refund("q", "a", 30, headroom.CodeInvalid, headroom.CodeNotFound)), does(refund("r", "old", 20), deduct("c", 5)), does(deduct("b", 25))},
+			clients: []script{does(deduct("a", 30), refund("q", "a", 30, headroom.Invalid, headroom.NotFound)), does(refund("r", "old", 20), deduct("c", 5)), does(deduct("b", 25))},
 		},
 		{
 			name: "units that come back to the grant that ends first", times: still, faults: 1, kinds: mayLose,
@@ -71,7 +71,7 @@ func laterWorlds() []*world {
 		{
 			name: "a hold that expires, and a Date that goes back", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 2, kinds: mayGoBack,
 			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
-			clients: []script{does(settle("h", 70), deduct("d", 10)), does(deduct("a", 50), deduct("e", 30)), does(release("h", headroom.CodeExpired, headroom.CodeConflict))},
+			clients: []script{does(settle("h", 70), deduct("d", 10)), does(deduct("a", 50), deduct("e", 30)), does(release("h", headroom.Expired, headroom.Conflict))},
 		},
 		{
 			name: "ids that age, and a Date that goes back", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, faults: 2, kinds: mayGoBack,

@@ -148,7 +148,7 @@ func worlds() []*world {
 		{
 			name: "a hold of the future", times: turn, folds: true,
 			before:  []past{{sunday, deduct("old", 40)}, {sunday.Add(week), hold("h", 20, 10*time.Minute)}},
-			clients: []script{does(deduct("a", 30), deduct("d", 20)), does(settle("h", 25), refund("r", "h", 5, headroom.CodeConflict)), does(deduct("b", 20), deduct("c", 10))},
+			clients: []script{does(deduct("a", 30), deduct("d", 20)), does(settle("h", 25), refund("r", "h", 5, headroom.Conflict)), does(deduct("b", 20), deduct("c", 10))},
 		},
 		{
 			name: "a hold that expires, and its settlement", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
@@ -158,21 +158,21 @@ func worlds() []*world {
 		{
 			name: "a hold that expires, and its release", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
-			clients: []script{does(release("h", headroom.CodeExpired, headroom.CodeConflict), hold("i", 60, 30*time.Second)), does(deduct("a", 50), deduct("d", 40)), does(settle("h", 50), deduct("b", 20))},
+			clients: []script{does(release("h", headroom.Expired, headroom.Conflict), hold("i", 60, 30*time.Second)), does(deduct("a", 50), deduct("d", 40)), does(settle("h", 50), deduct("b", 20))},
 		},
 		{
 			name: "a hold that expires, and its extension", times: []time.Time{sunday, sunday.Add(20 * time.Second), sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
-			clients: []script{does(extend("h", 30*time.Second, headroom.CodeExpired), release("h", headroom.CodeExpired)), does(deduct("a", 50), deduct("b", 30)), does(deduct("c", 40), deduct("d", 30))},
+			clients: []script{does(extend("h", 30*time.Second, headroom.Expired), release("h", headroom.Expired)), does(deduct("a", 50), deduct("b", 30)), does(deduct("c", 40), deduct("d", 30))},
 		},
 		{
 			name: "holds at the same time", times: turn, faults: 2, kinds: mayCrash,
-			clients: []script{does(hold("a", 60, 10*time.Minute), settle("a", 50, headroom.CodeNotFound)), does(hold("b", 50, 10*time.Minute), settle("b", 50, headroom.CodeNotFound)), does(hold("a", 60, 10*time.Minute), release("a", headroom.CodeConflict, headroom.CodeNotFound))},
+			clients: []script{does(hold("a", 60, 10*time.Minute), settle("a", 50, headroom.NotFound)), does(hold("b", 50, 10*time.Minute), settle("b", 50, headroom.NotFound)), does(hold("a", 60, 10*time.Minute), release("a", headroom.Conflict, headroom.NotFound))},
 		},
 		{
 			name: "a settlement over the turn", times: turn, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, hold("h", 60, 10*time.Minute)}, {sunday, deduct("old", 20)}},
-			clients: []script{does(settle("h", 70), refund("r", "h", 20, headroom.CodeConflict)), does(deduct("a", 95), deduct("d", 30)), does(deduct("b", 20), deduct("c", 20))},
+			clients: []script{does(settle("h", 70), refund("r", "h", 20, headroom.Conflict)), does(deduct("a", 95), deduct("d", 30)), does(deduct("b", 20), deduct("c", 20))},
 		},
 		{
 			name: "a plan change", times: turn, faults: 2, kinds: mayLose,
@@ -198,7 +198,7 @@ func worlds() []*world {
 		},
 		{
 			name: "ids that have moved", times: still, full: 2, faults: 2, kinds: mayLose,
-			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1, headroom.CodeInvalid), deduct("b", 1)), does(refund("q", fill(3), 1, headroom.CodeInvalid))},
+			clients: []script{does(deduct("a", 1), deduct(fill(3), 1)), does(refund("r", fill(3), 1, headroom.Invalid), deduct("b", 1)), does(refund("q", fill(3), 1, headroom.Invalid))},
 		},
 		{
 			name: "ids that age", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, faults: 2, kinds: mayLose,
@@ -208,7 +208,7 @@ func worlds() []*world {
 		{
 			name: "ids that age, beside holds", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, faults: 1, kinds: mayLose,
 			before:  []past{{epoch.Add(-time.Minute), deduct("old", 20)}},
-			clients: []script{does(hold("h", 20, time.Hour), refund("r", "old", 15, headroom.CodeInvalid)), does(hold("i", 20, time.Hour), refund("q", "old", 15, headroom.CodeInvalid)), does(deduct("old", 20))},
+			clients: []script{does(hold("h", 20, time.Hour), refund("r", "old", 15, headroom.Invalid)), does(hold("i", 20, time.Hour), refund("q", "old", 15, headroom.Invalid)), does(deduct("old", 20))},
 		},
 		{
 			name: "ids that age, of which some have moved", times: []time.Time{epoch.Add(-time.Minute), epoch.Add(time.Minute)}, full: 2, fullAt: epoch.Add(-day),
@@ -226,17 +226,17 @@ func worlds() []*world {
 		{
 			name: "a refund beside a turn", times: turn, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, deduct("old", 80)}},
-			clients: []script{does(refund("r", "old", 50), deduct("c", 40)), does(deduct("a", 70), refund("q", "a", 30, headroom.CodeNotFound)), does(deduct("b", 60), deduct("d", 30))},
+			clients: []script{does(refund("r", "old", 50), deduct("c", 40)), does(deduct("a", 70), refund("q", "a", 30, headroom.NotFound)), does(deduct("b", 60), deduct("d", 30))},
 		},
 		{
 			name: "two refunds", times: turn, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, deduct("old", 80)}},
-			clients: []script{does(refund("r", "old", 50, headroom.CodeInvalid)), does(refund("q", "old", 40, headroom.CodeInvalid), deduct("b", 50)), does(deduct("a", 70), refund("r", "old", 50, headroom.CodeInvalid))},
+			clients: []script{does(refund("r", "old", 50, headroom.Invalid)), does(refund("q", "old", 40, headroom.Invalid), deduct("b", 50)), does(deduct("a", 70), refund("r", "old", 50, headroom.Invalid))},
 		},
 		{
 			name: "grants", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, grants("g", 50, 30*time.Second)}, {sunday, deduct("old", 60)}},
-			clients: []script{does(deduct("a", 60), refund("r", "a", 30, headroom.CodeNotFound)), does(deduct("b", 50), deduct("d", 20)), does(grants("g2", 10, time.Minute), deduct("c", 20))},
+			clients: []script{does(deduct("a", 60), refund("r", "a", 30, headroom.NotFound)), does(deduct("b", 50), deduct("d", 20)), does(grants("g2", 10, time.Minute), deduct("c", 20))},
 		},
 		{
 			name: "a grant and no charge yet", times: turn, faults: 1, kinds: mayLose,
@@ -246,7 +246,7 @@ func worlds() []*world {
 		{
 			name: "a hold on a grant", times: []time.Time{sunday, sunday.Add(40 * time.Second)}, faults: 2, kinds: mayLose,
 			before:  []past{{sunday, grants("g", 50, time.Hour)}, {sunday, deduct("old", 80)}, {sunday, hold("h", 50, 30*time.Second)}},
-			clients: []script{does(deduct("a", 30)), does(settle("h", 40), refund("r", "h", 35, headroom.CodeNotFound, headroom.CodeConflict)), does(deduct("b", 20))},
+			clients: []script{does(deduct("a", 30)), does(settle("h", 40), refund("r", "h", 35, headroom.NotFound, headroom.Conflict)), does(deduct("b", 20))},
 		},
 		{
 			name: "a day and a week", times: []time.Time{saturday, midnight, monday}, catalog: dayAndWeek,
@@ -298,7 +298,7 @@ func worlds() []*world {
 			before: each(12, func(i int) past {
 				return past{saturday.Add(time.Duration(max(0, i-2)-10) * day), deduct(fmt.Sprint("day", i), 10)}
 			}),
-			clients: []script{does(refund("r", "day1", 5, headroom.CodeInvalid)), does(deduct("a", 30)), does(refund("q", "day2", 10))},
+			clients: []script{does(refund("r", "day1", 5, headroom.Invalid)), does(deduct("a", 30)), does(refund("q", "day2", 10))},
 		},
 		{
 			name: "windows of the future, of which totals have moved", times: turn, folds: true, totals: true,
@@ -313,12 +313,12 @@ func worlds() []*world {
 		{
 			name: "units carried over", times: turn, faults: 2, kinds: mayLose, catalog: carrying,
 			before:  []past{{sunday, deduct("old", 60)}, {sunday, hold("h", 20, 10*time.Minute)}, {sunday, hold("i", 10, 30*time.Second)}},
-			clients: []script{does(refund("r", "old", 30), deduct("a", 60)), does(deduct("b", 60)), does(release("h", headroom.CodeExpired))},
+			clients: []script{does(refund("r", "old", 30), deduct("a", 60)), does(deduct("b", 60)), does(release("h", headroom.Expired))},
 		},
 		{
 			name: "beside the seed's own code", times: still, catalog: catalog(weekly("free", seedLimit)), whole: true,
 			before:  []past{{sunday, bySeed(50)}},
-			clients: []script{does(bySeed(60), bySeed(50)), does(deduct("a", 60), deduct("b", 40)), does(deduct("a", 60), refund("r", "a", 20, headroom.CodeNotFound))},
+			clients: []script{does(bySeed(60), bySeed(50)), does(deduct("a", 60), deduct("b", 40)), does(deduct("a", 60), refund("r", "a", 20, headroom.NotFound))},
 		},
 		{
 			name: "a new subject, beside the seed's own code", times: still, catalog: catalog(weekly("free", seedLimit)), whole: true,
@@ -333,13 +333,13 @@ func worlds() []*world {
 			name: "as many holds as there can be", times: []time.Time{sunday, sunday.Add(time.Minute)}, faults: 1, kinds: mayLose,
 			before: append(each(headroom.MaxHolds-2, func(i int) past { return past{sunday, hold(fmt.Sprint("h", i), 0, time.Hour)} }),
 				past{sunday, hold("short", 0, 30*time.Second)}),
-			clients: []script{does(hold("a", 1, time.Hour).or(headroom.CodeTooMany)), does(hold("b", 1, time.Hour).or(headroom.CodeTooMany)), does(release("h1"))},
+			clients: []script{does(hold("a", 1, time.Hour).or(headroom.TooMany)), does(hold("b", 1, time.Hour).or(headroom.TooMany)), does(release("h1"))},
 		},
 		{
 			name: "as many grants as there can be", times: []time.Time{sunday, sunday.Add(time.Minute)}, faults: 1, kinds: mayLose,
 			before: append(each(headroom.MaxGrants-2, func(i int) past { return past{sunday, grants(fmt.Sprint("g", i), 1, time.Hour)} }),
 				past{sunday, grants("short", 1, 30*time.Second)}),
-			clients: []script{does(grants("a", 1, time.Hour).or(headroom.CodeTooMany)), does(grants("b", 1, time.Hour).or(headroom.CodeTooMany)), does(deduct("c", 115))},
+			clients: []script{does(grants("a", 1, time.Hour).or(headroom.TooMany)), does(grants("b", 1, time.Hour).or(headroom.TooMany)), does(deduct("c", 115))},
 		},
 	}
 	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds(), unrememberedWorlds())

@@ -11,7 +11,7 @@ import (
 // unremembered is a deduction without an id, which its meter permits. It is never asked for again: where it may
 // have been made, its caller gives up.
 func unremembered(cost int64) op {
-	return op{verb: "deduct", cost: cost, may: []headroom.Code{headroom.CodeOutcomeUnknown}}
+	return op{verb: "deduct", cost: cost, may: []headroom.Code{headroom.OutcomeUnknown}}
 }
 
 // forgetful permits charges without an id.
@@ -83,7 +83,7 @@ func chargedOnce(x *explorer, s state) string {
 		for _, out := range x.lists[x.nodes[s.node[c]].outcomes] {
 			switch o := x.clients[c].ops[out.op]; {
 			case !o.noID():
-			case out.code == headroom.CodeOutcomeUnknown:
+			case out.code == headroom.OutcomeUnknown:
 				unknown = append(unknown, o.cost)
 			case out.allowed && !out.replay:
 				least += o.cost

@@ -65,10 +65,10 @@ var broken = map[string]func(headroom.Store) headroom.Store{
 	"shows what was there before":            showsWhatWasThere,
 	"turns no week":                          func(s headroom.Store) headroom.Store { return spoilt{Store: s, commit: turnsNoWeek} },
 	"is always contended": func(s headroom.Store) headroom.Store {
-		return spoilt{Store: s, commit: fails(headroom.ErrContended)}
+		return spoilt{Store: s, commit: fails(headroom.Contended)}
 	},
 	"is down one time in seven, where no fault was": func(s headroom.Store) headroom.Store {
-		return spoilt{Store: s, commit: sometimes(7, fails(headroom.ErrUnavailable))}
+		return spoilt{Store: s, commit: sometimes(7, fails(headroom.Unavailable))}
 	},
 }
 

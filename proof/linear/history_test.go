@@ -327,18 +327,14 @@ type input struct {
 }
 
 // decided are the codes of errors that are an answer.
-var decided = []headroom.Code{headroom.CodeConflict, headroom.CodeNotFound, headroom.CodeExpired, headroom.CodeInvalid}
+var decided = []headroom.Code{headroom.Conflict, headroom.NotFound, headroom.Expired, headroom.Invalid}
 
 // undecided are those that say that nothing was.
-var undecided = []headroom.Code{headroom.CodeUnavailable, headroom.CodeThrottled, headroom.CodeContended}
+var undecided = []headroom.Code{headroom.Unavailable, headroom.Throttled, headroom.Contended}
 
 // code is that of the error that a call ended in; "": it has none.
 func (o *op) code() headroom.Code {
-	var failure *headroom.Error
-	if errors.As(o.err, &failure) {
-		return failure.Code
-	}
-	return ""
+	return headroom.CodeOf(o.err)
 }
 
 // observed is the history for the checker, how many of its calls have an ambiguous outcome, and what cannot be, if there
@@ -394,7 +390,7 @@ func (o *op) ends() (as ending, effects int, err error) {
 	case o.err == nil:
 	case code == "":
 		return skipped, 0, fmt.Errorf("an error without a code: %w", o.err)
-	case code == headroom.CodeOutcomeUnknown:
+	case code == headroom.OutcomeUnknown:
 		as, effects = open, max(1, effects)
 		o.trace.late.Store(true)
 	case slices.Contains(undecided, code) && !o.trace.struck():

@@ -214,18 +214,18 @@ func (s state) take(a ask, t times) (state, reply) {
 		a.verb == hold && w.verb == settle && w.estimate == a.units:
 		return s, s.again(t, headroom.ReasonAdmitted, a.units, w.first())
 	case (a.verb == settle || a.verb == release) && w.verb == "":
-		return s, failed(headroom.CodeNotFound)
+		return s, failed(headroom.NotFound)
 	case a.verb == settle && (w.verb == hold || w.verb == release):
 		return s.settle(a, t)
 	case a.verb == release && w.verb == hold && !w.counted(t.swept):
-		return s, failed(headroom.CodeExpired)
+		return s, failed(headroom.Expired)
 	case a.verb == release && w.verb == release:
 		return s, s.again(t, headroom.ReasonReleased, w.cost, w.last())
 	case a.verb == release && w.verb == hold:
 		*w = work{verb: release, cost: w.cost, in: w.in}
 		return s, s.after(t, headroom.ReasonReleased, w.cost, w.last())
 	}
-	return s, failed(headroom.CodeConflict)
+	return s, failed(headroom.Conflict)
 }
 
 func (w *work) reason() headroom.Reason {
@@ -309,17 +309,17 @@ func (s state) refund(a ask, t times) (state, reply) {
 	w := &s.works[a.of]
 	if have := s.works[a.id]; have.verb != "" {
 		if have.verb != refund || have.of != a.of || a.units != 0 && a.units != have.cost {
-			return s, failed(headroom.CodeConflict)
+			return s, failed(headroom.Conflict)
 		}
 		return s, s.again(t, headroom.ReasonRefunded, have.cost, 0)
 	}
 	switch {
 	case w.verb == "":
-		return s, failed(headroom.CodeNotFound)
+		return s, failed(headroom.NotFound)
 	case w.verb != deduct && w.verb != settle:
-		return s, failed(headroom.CodeConflict)
+		return s, failed(headroom.Conflict)
 	case a.units > w.cost-w.back:
-		return s, failed(headroom.CodeInvalid)
+		return s, failed(headroom.Invalid)
 	case a.units == 0:
 		a.units = w.cost - w.back
 	}
@@ -337,7 +337,7 @@ func (s state) grant(a ask, t times) (state, reply) {
 	case have.verb == grant && have.cost == a.units:
 		return s, s.again(t, headroom.ReasonGranted, a.units, 0)
 	}
-	return s, failed(headroom.CodeConflict)
+	return s, failed(headroom.Conflict)
 }
 
 // look is the reply to a usage.

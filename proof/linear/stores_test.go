@@ -64,7 +64,7 @@ func onEmbedded(t *testing.T, seed uint64) *world {
 // tap is a store whose calls meet the faults of the call that they belong to.
 type tap struct{ headroom.Store }
 
-var errLost = headroom.Errorf(headroom.CodeOutcomeUnknown, nil, "the answer was lost")
+var errLost = headroom.Errorf(headroom.OutcomeUnknown, nil, "the answer was lost")
 
 func (s tap) Load(ctx context.Context, q headroom.Query) (v headroom.View, err error) {
 	return v, s.meet(ctx, false, func(ctx context.Context) (bool, error) {
@@ -94,7 +94,7 @@ func (s tap) meet(ctx context.Context, writes bool, call func(context.Context) (
 	switch t.kind {
 	case drop:
 		if !writes {
-			return headroom.Errorf(headroom.CodeUnavailable, nil, "the request was lost")
+			return headroom.Errorf(headroom.Unavailable, nil, "the request was lost")
 		}
 		return errLost
 	case lose, leave:
@@ -103,7 +103,7 @@ func (s tap) meet(ctx context.Context, writes bool, call func(context.Context) (
 		}
 		written, err := call(context.WithoutCancel(ctx))
 		if err != nil || !writes {
-			return headroom.Errorf(headroom.CodeUnavailable, err, "the answer was lost")
+			return headroom.Errorf(headroom.Unavailable, err, "the answer was lost")
 		}
 		if written {
 			t.lost.Add(1)

@@ -157,9 +157,6 @@ func (n *run) wrong(a *account, w *work, err error) {
 		w.cost, w.was, w.since, err)
 }
 
-// transient are the codes after which a caller asks again.
-var transient = []headroom.Code{headroom.CodeOutcomeUnknown, headroom.CodeUnavailable, headroom.CodeThrottled, headroom.CodeContended}
-
 // ask asks for a work until it is answered, so often at most.
 func (n *run) ask(ctx context.Context, e *headroom.Engine, a *account, w *work, times int) {
 	for range times {
@@ -186,11 +183,10 @@ func (n *run) ask(ctx context.Context, e *headroom.Engine, a *account, w *work, 
 
 // fails reports whether err is one after which a caller asks again. One that nothing explains is a violation.
 func (n *run) fails(a *account, w *work, err error) bool {
-	var failure *headroom.Error
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &failure) && slices.Contains(transient, failure.Code):
+	case headroom.CodeOf(err).Retryable():
 		n.failures.Add(1)
 		return true
 	}
