@@ -17,10 +17,10 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// timeout is for one go test, on a slow machine.
+// timeout is the limit for one run of go test, on a slow machine.
 const timeout = "4h"
 
-// tests is a part that reports by itself: the tests of a package.
+// tests is a part whose tests report their rows themselves. The arguments are those of go test.
 func tests(args ...string) func(*proof) error {
 	return func(p *proof) error {
 		_, err := p.goTest(args...)
@@ -28,7 +28,9 @@ func tests(args ...string) func(*proof) error {
 	}
 }
 
-// sequences are how many random sequences of operations each store takes, by clocks that stand, jump, fall back, run ahead and disagree: what a store does in some minutes. The engines of dynamostore take as many each.
+// sequences are how many random sequences of operations each store gets, which is what it does in
+// some minutes. Each engine below dynamostore gets as many. Meanwhile clocks stand, jump, fall
+// back, run ahead and disagree.
 var sequences = []struct {
 	store string
 	many  int
@@ -36,7 +38,8 @@ var sequences = []struct {
 
 var passed = regexp.MustCompile(`OK, passed (\d+) tests`)
 
-// clocks compares each store with a model of the rules by clocks that lie, and holds crowds to them.
+// clocks compares each store with a model of the rules while clocks lie, and lets crowds of writers
+// ask by such clocks.
 func clocks(p *proof) error {
 	var failures []error
 	for _, s := range sequences {
@@ -45,7 +48,7 @@ func clocks(p *proof) error {
 	return errors.Join(failures...)
 }
 
-// histories compares the pipeline with a plain model, while every call fails now and then.
+// histories compares the pipeline with a plain model while every call fails now and then.
 func histories(p *proof) error {
 	return p.checks("pipeline", "pipeline", "^TestAnyHistoryEndsWithEachFinishedJobChargedOnce$", "histories", 50_000)
 }
@@ -72,12 +75,12 @@ func (p *proof) checks(part, pkg, run, unit string, many int) error {
 	return err
 }
 
-// atOnce is how many targets are fuzzed at the same time, each by one worker.
+// atOnce is how many targets are fuzzed at the same time, by one worker each.
 const atOnce = 2
 
 var target = regexp.MustCompile(`^Fuzz\w+$`)
 
-// fuzz runs every fuzz target that there is.
+// fuzz runs every fuzz target of the module.
 func fuzz(p *proof) error {
 	all, err := p.fuzzTargets()
 	if err != nil {
@@ -114,7 +117,7 @@ func fuzz(p *proof) error {
 // fuzzTarget is a fuzz target of a package.
 type fuzzTarget struct{ pkg, name string }
 
-// fuzzTargets lists those of all packages.
+// fuzzTargets lists the fuzz targets of all packages.
 func (p *proof) fuzzTargets() (all []fuzzTarget, err error) {
 	listing, err := p.goTest("-list", "^Fuzz", "./...")
 	if err != nil {
@@ -126,7 +129,7 @@ func (p *proof) fuzzTargets() (all []fuzzTarget, err error) {
 			found = append(found, line)
 			continue
 		}
-		// The line of a package comes after those of its targets.
+		// The line of a package comes after the lines of its targets.
 		if words := strings.Fields(line); len(words) > 1 && words[0] == "ok" {
 			for _, name := range found {
 				all = append(all, fuzzTarget{words[1], name})
@@ -156,7 +159,7 @@ const module = "github.com/lumcast/headroom"
 
 var execsLine = regexp.MustCompile(`execs: (\d+)`)
 
-// execs reads from the output of a fuzz run how many inputs were tried.
+// execs reads the number of inputs from the output of a fuzz run.
 func execs(out string) (n int64) {
 	for _, m := range execsLine.FindAllStringSubmatch(out, -1) {
 		n, _ = strconv.ParseInt(m[1], 10, 64)
@@ -164,11 +167,13 @@ func execs(out string) (n int64) {
 	return n
 }
 
-// goTest runs go test with the long versions switched on, and adds the rows that the tests report. If a test fails, what it says is printed.
+// goTest runs go test with the long versions switched on, and adds the rows that the tests report.
+// It prints the output of tests that fail.
 func (p *proof) goTest(args ...string) (string, error) {
 	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1", "-timeout", timeout}, args...)...)
 	cmd.Env = append(os.Environ(), "HEADROOM_PROOF="+p.file)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes what it has built
+	// Interrupted, go test removes what it has built.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -195,7 +200,7 @@ func (p *proof) goTest(args ...string) (string, error) {
 	}
 }
 
-// collect reads the lines that tests have reported since.
+// collect reads the lines that tests have reported since the last time.
 func (p *proof) collect() {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()
@@ -211,7 +216,7 @@ func (p *proof) collect() {
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return // the rest of the line comes
+			return // the rest of the line is still to come
 		}
 		p.read += int64(len(text))
 		var l report.Line
@@ -228,7 +233,7 @@ func (p *proof) collect() {
 	}
 }
 
-// add adds a row that this program made.
+// add adds a row that this program has made itself.
 func (p *proof) add(r report.Row) {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()

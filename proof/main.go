@@ -1,4 +1,5 @@
-// Command proof runs the long versions of the tests that show that Headroom's count is right, and prints what they did as a table. See docs/proof.md.
+// Command proof runs the long versions of the tests that show that Headroom's count is right. It
+// prints what they did as a table. See docs/proof.md.
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// part is what can be run by itself.
+// part is something that can be run by itself.
 type part struct {
 	name string
 	run  func(p *proof) error
@@ -104,7 +105,8 @@ func run(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// do runs a part. One that says nothing of what it did, or that it did nothing, has shown nothing.
+// do runs a part. A part that does not say what it did, or that did nothing, has shown nothing, and
+// that is an error.
 func (p *proof) do(one part) error {
 	err := one.run(p)
 	if err != nil || p.ctx.Err() != nil {
@@ -177,7 +179,7 @@ func (p *proof) print(asJSON bool) error {
 	return w.Flush()
 }
 
-// grouped writes a number with its thousands apart.
+// grouped writes a number with commas between its thousands.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -186,7 +188,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// took shows a time in the unit that suits it.
+// took shows a duration in seconds, or in minutes and seconds.
 func took(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())

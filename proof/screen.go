@@ -13,7 +13,8 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// screen shows on standard error what has been done, a line each, and on a terminal what is under way below it.
+// screen writes a line to standard error for each thing that is done. On a terminal it shows below
+// them what is under way.
 type screen struct {
 	mu   sync.Mutex
 	live bool // a terminal
@@ -23,7 +24,7 @@ type screen struct {
 
 func newScreen() *screen { return &screen{live: term.IsTerminal(int(os.Stderr.Fd()))} }
 
-// begin says what runs now.
+// begin notes what runs now.
 func (s *screen) begin(args []string) { s.say("go test " + strings.Join(args, " ") + "\n") }
 
 // say prints text above the bar.
@@ -46,14 +47,14 @@ func (s *screen) row(r report.Row) {
 	)
 }
 
-// progress shows how far something has come.
+// progress shows how far a long run has come.
 func (s *screen) progress(at report.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.show(at)
 }
 
-// show is progress where the caller holds mu. A total of 0 is not known.
+// show is like progress, for a caller that holds mu. A total of 0 means that it is not known.
 func (s *screen) show(at report.Progress) {
 	if !s.live {
 		return
@@ -69,7 +70,7 @@ func (s *screen) show(at report.Progress) {
 			progressbar.OptionSetDescription(at.Name), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
-	_ = s.bar.Set64(min(at.Done, at.Total)) // the bar is of no weight
+	_ = s.bar.Set64(min(at.Done, at.Total)) // the bar does not matter
 }
 
 func (s *screen) wipe() {
@@ -79,7 +80,7 @@ func (s *screen) wipe() {
 	}
 }
 
-// clear takes the bar away.
+// clear removes the bar.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// onMemory is a world on a store in memory that is changed by spoil.
+// onMemory returns a world on a store in memory, which spoil breaks.
 func onMemory(t *testing.T, seed uint64, spoil func(headroom.Store) headroom.Store) *world {
 	w := newWorld("memory", seed)
 	w.add(t, tap{spoil(memstore.New(w.now))})
@@ -43,7 +43,7 @@ func (s spoilt) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	return s.load(ctx, q, s.Store)
 }
 
-// unguarded is a change whose steps hold whatever the counts are.
+// unguarded returns the change without guards on the counts.
 func unguarded(c headroom.Change) headroom.Change {
 	c.Steps = slices.Clone(c.Steps)
 	for i := range c.Steps {
@@ -52,10 +52,10 @@ func unguarded(c headroom.Change) headroom.Change {
 	return c
 }
 
-// A commit takes the place of a store's own.
+// commit takes the place of a store's Commit.
 type commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error)
 
-// broken are stores with a fault, each of which the check has to find.
+// broken are stores with a fault. The check has to find each of them.
 var broken = map[string]func(headroom.Store) headroom.Store{
 	"reads, then writes without a guard": func(s headroom.Store) headroom.Store { return spoilt{Store: s, commit: readsThenWrites} },
 	"acknowledges and forgets, now and then": func(s headroom.Store) headroom.Store {
@@ -72,7 +72,7 @@ var broken = map[string]func(headroom.Store) headroom.Store{
 	},
 }
 
-// sometimes is a commit that has a fault one time in so many.
+// sometimes returns a commit that has a fault one time in so many.
 func sometimes(of int64, faulty commit) commit {
 	var n atomic.Int64
 	return func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
@@ -163,8 +163,8 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 }
 
-// TestTheModelIsTheRules asks with one client, one call after another, so that nothing is left to chance. The model must
-// say what the store answers, and must not take a changed answer for right.
+// TestTheModelIsTheRules asks with one client, one call after another, so that nothing is left to
+// chance. The model must say what the store answers, and must not take a changed answer for right.
 func TestTheModelIsTheRules(t *testing.T) {
 	w := onMemory(t, report.Seed(t), func(s headroom.Store) headroom.Store { return s })
 	w.clients, w.calls, w.calm = 1, 40, true

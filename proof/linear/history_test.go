@@ -20,16 +20,18 @@ import (
 )
 
 const (
-	meter   = "slots"
-	turned  = turn + 10 // what the clock shows after the turn of the week
-	brief   = turn + 5  // what is held or granted so long from the beginning on, ends with the turn
-	fillers = 24        // ids that are in the way of those of a history: on DynamoDB they do not fit into the item
+	meter  = "slots"
+	turned = turn + 10 // what the clock shows after the turn of the week
+	brief  = turn + 5  // a hold or grant that lasts so long from the beginning ends with the turn
+
+	// fillers are ids that take the room of those of a history. On DynamoDB they do not all fit into the item.
+	fillers = 24
 )
 
-// monday is the turn of the first week.
+// monday is when the first week turns.
 var monday = time.Date(2031, time.June, 2, 0, 0, 0, 0, time.UTC)
 
-// op is one call of a history, and what became of it.
+// op is a call of a history, and what became of it.
 type op struct {
 	client int
 	ask    ask
@@ -59,18 +61,18 @@ const (
 	deadline trouble = "a deadline"
 )
 
-// trace is what was seen of a call on its way to the store.
+// trace is what was seen of a call's requests to the store.
 type trace struct {
 	fault
 	cancel   context.CancelFunc
 	requests atomic.Int32
 	lost     atomic.Int32 // writes that were passed on and had no answer
-	late     atomic.Bool  // they may have their effect after the call
+	late     atomic.Bool  // they may take effect after the call
 }
 
 type traceKey struct{}
 
-// traced is the trace of the call that a request belongs to.
+// traced returns the trace of the call to which a request belongs, or nil.
 func traced(ctx context.Context) *trace {
 	t, _ := ctx.Value(traceKey{}).(*trace)
 	return t
@@ -93,10 +95,10 @@ type history struct {
 	clients int
 	full    bool // there are fillers
 	ops     []*op
-	failed  error // of the fillers: nothing was asked after it
+	failed  error // an error of the fillers, after which nothing was asked
 }
 
-// world is a store as the histories see it: one clock, and as many engines as there are processes.
+// world is a store as the histories see it. It has one clock, and an engine for each process.
 type world struct {
 	name    string
 	seed    uint64
@@ -111,7 +113,7 @@ type world struct {
 
 func (w *world) now() time.Time { return time.Unix(w.clock.Load(), 0).UTC() }
 
-// batch is some histories that happen at the same time, and share the turn of the week.
+// batch is a number of histories that happen at the same time, and share the turn of the week.
 type batch struct {
 	*world
 	start  int64 // Unix seconds
@@ -122,7 +124,7 @@ type batch struct {
 	ended  int32
 }
 
-// plan makes up a history from the seed.
+// plan draws a history from the seed.
 func (w *world) plan(number uint64) *history {
 	r := rand.New(rand.NewPCG(w.seed, number))
 	h := &history{number: number, subject: fmt.Sprintf("%s/%x/%d", w.name, w.seed, number), clients: min(3, w.clients)}
@@ -144,7 +146,7 @@ func (w *world) plan(number uint64) *history {
 	return h
 }
 
-// draws makes up a request.
+// draws draws a request.
 func draws(r *rand.Rand, costs []int64) ask {
 	verbs := []verb{
 		deduct, deduct, deduct, deduct, deduct, hold, hold, hold, settle, settle, settle, release, release, refund,
@@ -153,7 +155,7 @@ func draws(r *rand.Rand, costs []int64) ask {
 	a := ask{verb: verbs[r.IntN(len(verbs))], id: r.IntN(operations)}
 	switch odd := r.IntN(25) == 0; {
 	case odd:
-		a.id = r.IntN(len(ids)) // that of something else perhaps
+		a.id = r.IntN(len(ids)) // which may be that of something else
 	case a.verb == deduct: // the ids of deductions and of holds are not all the same
 		a.id = r.IntN(operations - 1)
 	case a.verb == hold || a.verb == settle || a.verb == release:
@@ -188,7 +190,7 @@ func draws(r *rand.Rand, costs []int64) ask {
 	return a
 }
 
-// run plays the histories, which no other batch does.
+// run plays the histories. No other batch has them.
 func (b *batch) run(histories []*history) {
 	b.clock.Store(b.start)
 	var all sync.WaitGroup
@@ -225,7 +227,7 @@ func (b *batch) play(h *history) {
 	all.Wait()
 }
 
-// event counts, and turns the week when it is time.
+// event counts an event, and turns the week when it is time.
 func (b *batch) event() int64 {
 	n := b.events.Add(1)
 	if b.turnAt != 0 && n >= b.turnAt {
@@ -254,7 +256,7 @@ func (b *batch) do(h *history, o *op) {
 	o.ended = b.offset()
 }
 
-// send makes a call. Weeks in the reply are counted from the one that ends at start's turn.
+// send makes a call. The reply counts weeks from the one that ends at the turn after start.
 func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start int64) (reply, error) {
 	r := headroom.Request{Subject: subject, Meter: meter, Operation: ids[a.id], Cost: a.units}
 	if a.record {
@@ -314,13 +316,13 @@ func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start 
 	}, nil
 }
 
-// number is the place among the ids of the one that a text begins with.
+// number returns the index of the id with which a text begins.
 func number(text string) int {
 	id, _, _ := strings.Cut(text, " ")
 	return slices.Index(ids[:], id)
 }
 
-// input and output of a call, as the checker sees them. An output of nil is none.
+// input is a call as the checker sees it. Its output is a reply, or nil if there was no answer.
 type input struct {
 	ask
 	clock []int32 // what the clock showed meanwhile
@@ -329,16 +331,16 @@ type input struct {
 // decided are the codes of errors that are an answer.
 var decided = []headroom.Code{headroom.Conflict, headroom.NotFound, headroom.Expired, headroom.Invalid}
 
-// undecided are those that say that nothing was.
+// undecided are the codes of errors that say that nothing was decided.
 var undecided = []headroom.Code{headroom.Unavailable, headroom.Throttled, headroom.Contended}
 
-// code is that of the error that a call ended in; "": it has none.
+// code returns the code of the error in which a call ended, or an empty one.
 func (o *op) code() headroom.Code {
 	return headroom.CodeOf(o.err)
 }
 
-// observed is the history for the checker, how many of its calls have an ambiguous outcome, and what cannot be, if there
-// is something.
+// observed returns the history for the checker, and how many of its calls have an ambiguous
+// outcome. It is an error if a call ended in a way that cannot be.
 func (b *batch) observed(h *history) (all []porcupine.Operation, ambiguous int, wrong error) {
 	if h.failed != nil {
 		return nil, 0, h.failed
@@ -383,7 +385,8 @@ const (
 	skipped                // nothing was decided
 )
 
-// ends says how a call ended, and how many effects beside its answer it may have. It is an error if that cannot be.
+// ends says how a call ended, and how many effects it may have beside its answer. It is an error if
+// the call cannot have ended so.
 func (o *op) ends() (as ending, effects int, err error) {
 	effects = int(o.trace.lost.Load())
 	switch code := o.code(); {
@@ -410,7 +413,7 @@ func (o *op) ends() (as ending, effects int, err error) {
 	return as, effects, nil
 }
 
-// input is what the checker sees of a call that ended at a time.
+// input returns what the checker sees of a call that ended at the given time.
 func (o *op) input(ended int32) input {
 	if o.began == ended {
 		return input{o.ask, []int32{ended}}
@@ -418,7 +421,7 @@ func (o *op) input(ended int32) input {
 	return input{o.ask, []int32{o.began, ended}}
 }
 
-// model is that of the checker.
+// model returns the model for the checker.
 func (h *history) model() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any {
@@ -440,7 +443,8 @@ func (h *history) model() porcupine.Model {
 	return m.ToModel()
 }
 
-// reaches are the states after a call that had an answer, or none. Its clock may have turned at any of its looks.
+// reaches returns the states in which s may be after the call, given its output. The clock may have
+// turned between any two of its looks.
 func (a input) reaches(s state, out any) (next []any) {
 	reached := func(n state) {
 		if !slices.Contains(next, any(n)) {
@@ -448,7 +452,7 @@ func (a input) reaches(s state, out any) (next []any) {
 		}
 	}
 	if out == nil {
-		reached(s) // it never came there
+		reached(s) // the request never came there
 	}
 	for i, at := range a.clock {
 		for _, swept := range a.clock[i:] {
@@ -462,10 +466,11 @@ func (a input) reaches(s state, out any) (next []any) {
 	return next
 }
 
-// checkTimeout is far more than the longest check takes.
+// checkTimeout is far longer than any check takes.
 const checkTimeout = 2 * time.Minute
 
-// judge says what is wrong with a history, nothing if it is linearizable, and how many of its calls have an ambiguous outcome.
+// judge says what is wrong with a history, and how many of its calls have an ambiguous outcome.
+// wrong is empty if the history is linearizable.
 func (b *batch) judge(h *history) (wrong string, ambiguous int) {
 	all, ambiguous, err := b.observed(h)
 	if err != nil {
@@ -498,7 +503,7 @@ func (b *batch) page(h *history) string {
 	return f.Name()
 }
 
-// text shows a history: each call with the events of its beginning and end.
+// text shows a history, each call with the events at its beginning and end.
 func (b *batch) text(h *history) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "store %s, history %d of HEADROOM_PROOF_SEED=%d, %d clients", b.name, h.number, b.seed, h.clients)

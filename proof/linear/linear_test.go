@@ -15,14 +15,16 @@ import (
 type outcome struct {
 	histories, calls, ambiguous, failed, turned int
 
-	undecided, faulted int // calls that say that nothing was decided, each of which met a fault, and those that met one
+	// undecided counts calls that say that nothing was decided, each of which met a fault. faulted counts all
+	// calls that met one.
+	undecided, faulted int
 
 	wrong string   // with the first history that is not right
 	bad   *history // that one
 	in    *batch   // in which it happened
 }
 
-// check plays so many histories and judges them, until one is not right.
+// check plays many histories and judges them. It stops at the first batch with one that is wrong.
 func (w *world) check(many int) (sum outcome) {
 	defer w.idle()
 	r := rand.New(rand.NewPCG(w.seed, 1<<63))
@@ -81,7 +83,8 @@ func (sum *outcome) add(o *op) {
 	}
 }
 
-// TestHistoriesAreLinearizable: whatever callers do at once, each answer is one that a sequential Headroom could have given.
+// TestHistoriesAreLinearizable: whatever callers do at the same time, each answer is one that a
+// sequential Headroom could have given.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	seed := report.Seed(t)
 	for _, store := range []struct {

@@ -22,7 +22,8 @@ const (
 	usage   verb = "usage"
 )
 
-// ids are those that clients use. The first are of operations, then come those of refunds and of grants; now and then one is used for something else.
+// ids are the ids that clients use. The first are for operations, then come those for refunds and
+// for grants. Now and then one is used for something else.
 var ids = [...]string{"op-0", "op-1", "op-2", "op-3", "refund-0", "refund-1", "grant-0", "grant-1"}
 
 const (
@@ -30,7 +31,7 @@ const (
 	firstGrant = 6
 )
 
-// limits are the units a week of each plan; without one a subject is on free.
+// limits are the units a week of each plan. A subject without a plan is on free.
 var limits = map[string]int64{"": 12, "free": 12, "pro": 20}
 
 // ask is what a client asks.
@@ -59,7 +60,9 @@ type reply struct {
 	grants, living string // of usage: live grants and live holds
 }
 
-// state is all that a subject has. It keeps no counts: it keeps what each id has where, and adds that up. Times are seconds from the beginning of a history, weeks are 1 and, after its turn, 2.
+// state is all that a subject has. It keeps no counts. It keeps what each id has in each week, and
+// adds that up. Times are seconds from the beginning of a history. The weeks are 1 and, after the
+// turn, 2.
 type state struct {
 	plan  string
 	week  int8 // in which the counter stands; 0: there is none yet
@@ -85,10 +88,11 @@ type draw struct {
 	units int64
 }
 
-// times are when an operation decides, by when it finds holds expired, and when it shows how the limits stand.
+// times are the times at which an operation decides, checks which holds have expired, and shows how
+// the limits stand.
 type times struct{ at, swept, shown int32 }
 
-// turn is when the week turns.
+// turn is when the week turns, in seconds.
 const turn int32 = 10
 
 func weekOf(t int32) int8 {
@@ -98,10 +102,10 @@ func weekOf(t int32) int8 {
 	return 2
 }
 
-// window is where a charge would go: windows never go back.
+// window returns the week to which a charge would go. Windows never go back.
 func (s *state) window(at int32) int8 { return max(s.week, weekOf(at)) }
 
-// counted reports whether a work has its units: a hold only while it lives.
+// counted reports whether a work counts. A hold counts only while it lives.
 func (w *work) counted(swept int32) bool { return w.verb != hold || w.expires > swept }
 
 func (s *state) count(week int8, swept int32) (used, held int64) {
@@ -116,7 +120,7 @@ func (s *state) count(week int8, swept int32) (used, held int64) {
 	return used, held
 }
 
-// left is what a grant has left.
+// left returns what a grant has left.
 func (s *state) left(grant int, swept int32) int64 {
 	left := s.works[grant].cost
 	for i := range s.works {
@@ -129,7 +133,7 @@ func (s *state) left(grant int, swept int32) int64 {
 	return left
 }
 
-// grants are those that live, in the order in which they are drawn on.
+// grants returns the live grants, in the order in which they are drawn on.
 func (s *state) grants(at int32) (live []int) {
 	for i := range s.works {
 		if s.works[i].verb == grant && s.works[i].expires > at {
@@ -149,7 +153,7 @@ func (s *state) granted(at, swept int32) (sum int64) {
 	return sum
 }
 
-// stand is a reply that says how the limit stands in a week.
+// stand adds to a reply how the limit stands in a week.
 func (s *state) stand(week int8, at, swept int32, r reply) reply {
 	r.plan, r.limit = cmp.Or(s.plan, "free"), limits[s.plan]
 	r.used, r.held = s.count(week, swept)
@@ -188,7 +192,7 @@ func (s *state) again(t times, why headroom.Reason, cost int64, week int8) reply
 
 func failed(c headroom.Code) reply { return reply{code: c} }
 
-// take is what the rules say: the state after a request, and the reply. s is a copy.
+// take applies the rules. It returns the state after a request, and the reply. s is a copy.
 func (s state) take(a ask, t times) (state, reply) {
 	switch a.verb {
 	case setPlan:
@@ -235,7 +239,7 @@ func (w *work) reason() headroom.Reason {
 	return headroom.ReasonAdmitted
 }
 
-// charge counts units more for a work, which then is w, if they are there.
+// charge counts units for a work, if they are there. The work is then w.
 func (s state) charge(a ask, w work, units int64, t times) (state, reply) {
 	week, limit := s.window(t.at), limits[s.plan]
 	used, held := s.count(week, t.swept)
@@ -273,7 +277,8 @@ func (w *work) draw(g int, units int64) {
 	}
 }
 
-// giveBack takes units off a work: those of grants first, then those of the plan, the latest first.
+// giveBack takes units off a work. Those of grants come off first and then those of the plan, the
+// latest first.
 func (w *work) giveBack(units int64) {
 	for i := len(w.drawn) - 1; i >= 0; i-- {
 		n := min(units, w.drawn[i].units)

@@ -19,7 +19,7 @@ import (
 	"github.com/lumcast/headroom/internal/enginetest"
 )
 
-// catalog has the plans of limits.
+// catalog returns a catalog with the plans in limits.
 func catalog(t *testing.T) *headroom.Catalog {
 	t.Helper()
 	plan := func(name string) headroom.Plan {
@@ -32,14 +32,14 @@ func catalog(t *testing.T) *headroom.Catalog {
 	return c
 }
 
-// newWorld is one with no stores yet.
+// newWorld returns a world without stores.
 func newWorld(name string, seed uint64) *world {
 	w := &world{name: name, seed: seed, clients: 5, calls: 6, atOnce: 64, idle: func() {}}
 	w.clock.Store(monday.Unix() - int64(turn))
 	return w
 }
 
-// add adds an engine on a store.
+// add adds an engine on a store, as one more process.
 func (w *world) add(t *testing.T, s headroom.Store) {
 	t.Helper()
 	e, err := headroom.New(s, catalog(t), headroom.Options{Clock: w.now})
@@ -49,7 +49,7 @@ func (w *world) add(t *testing.T, s headroom.Store) {
 	w.engines = append(w.engines, e)
 }
 
-// onEmbedded is a world on an embedded store.
+// onEmbedded returns a world on an embedded store.
 func onEmbedded(t *testing.T, seed uint64) *world {
 	w := newWorld("embedded", seed)
 	s, err := embedded.Open(t.TempDir(), embedded.Options{Clock: w.now})
@@ -61,7 +61,7 @@ func onEmbedded(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// tap is a store whose calls meet the faults of the call that they belong to.
+// tap is a store on which requests meet the fault of the call to which they belong.
 type tap struct{ headroom.Store }
 
 var errLost = headroom.Errorf(headroom.OutcomeUnknown, nil, "the answer was lost")
@@ -84,7 +84,8 @@ func (s tap) SetPlan(ctx context.Context, subject, plan string) error {
 	return s.meet(ctx, true, func(ctx context.Context) (bool, error) { return true, s.Store.SetPlan(ctx, subject, plan) })
 }
 
-// meet makes a call of the store, which reports whether it has written.
+// meet calls the store, with the fault that strikes the request. call reports whether it has
+// written.
 func (s tap) meet(ctx context.Context, writes bool, call func(context.Context) (bool, error)) error {
 	t := traced(ctx)
 	if !t.strikes() {
@@ -117,7 +118,8 @@ func (s tap) meet(ctx context.Context, writes bool, call func(context.Context) (
 
 var tables atomic.Int64
 
-// onDynamo is a world on two stores that share the tables of an engine, as two processes would: one whose SDK sends a request up to three times, and one whose does not.
+// onDynamo returns a world on two stores that share the tables of an engine, as two processes
+// would. The SDK of one sends a request up to three times, and that of the other once.
 func onDynamo(t *testing.T, engine string, seed uint64) *world {
 	w := newWorld(engine, seed)
 	w.atOnce = 16 // with more the engines get slower
@@ -138,7 +140,8 @@ func onDynamo(t *testing.T, engine string, seed uint64) *world {
 	return w
 }
 
-// wire carries requests to an engine, whose clock it sets, and lets them meet the faults of the call that they belong to.
+// wire carries requests to an engine. It lets them meet the fault of the call to which they belong,
+// and sets the Date of the answers.
 type wire struct {
 	clock func() time.Time
 	to    *http.Transport
@@ -151,7 +154,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A request may go on when its caller does not, and must own what it sends.
+	// A request may go on after its caller has gone, so it must own what it sends.
 	pass := func(ctx context.Context) (*http.Response, error) {
 		on := r.Clone(ctx)
 		on.Body = io.NopCloser(bytes.NewReader(body))
@@ -195,7 +198,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = answer.Body.Close()
 		return nil, io.ErrUnexpectedEOF
 	case strikes && t.kind == cancel:
-		// What has arrived is there, but the context is over.
+		// The answer has arrived, but the context is over.
 		text, err := io.ReadAll(answer.Body)
 		if err != nil {
 			return nil, err

@@ -1,5 +1,8 @@
-// Command mutants tells what the tests of a package would not notice. It makes small changes of the code one at a time: a comparison is turned round, a condition never holds, a statement is left out, an error is not returned, a number is one too high,
-// a loop ends after its first round. It runs the tests with each, on an overlay (go help build), so that no file of the tree changes, and lists those changes with which all tests pass.
+// Command mutants tells what the tests of a package would not notice. It changes the code in small
+// ways, one at a time. It turns a comparison round, makes a condition false, leaves a statement
+// out, returns no error, makes a number one greater, or ends a loop after its first round. It runs
+// the tests with each change, and lists the changes with which all tests pass. The changes are made
+// on an overlay (go help build), so no file of the tree is touched.
 //
 //	go run ./proof/mutants ./pipeline ./pipeline/onaws
 //	go run ./proof/mutants -tests ./storetest/...,./memstore -sample 100 ./memstore
@@ -108,7 +111,8 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// chosen returns the mutants at some places. A place without any is an error: it has moved, or is misspelled.
+// chosen returns the mutants at some places. A place without any is an error: it has moved, or is
+// misspelled.
 func chosen(all []mutant, places []string) (some []mutant, err error) {
 	for _, place := range places {
 		n := len(some)

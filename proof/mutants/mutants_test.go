@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// sample has each kind of thing that is changed.
+// sample is a source file with something for each kind of change.
 const sample = `package sample
 
 import "errors"
@@ -48,7 +48,7 @@ func total(all []int, b *box) (sum int, err error) {
 }
 `
 
-// TestEachKindOfChangeIsMade: in their order in the text.
+// TestEachKindOfChangeIsMade checks the changes of the sample, in the order of its text.
 func TestEachKindOfChangeIsMade(t *testing.T) {
 	all, err := mutate("sample.go", []byte(sample), func(s string) bool { return strings.HasPrefix(s, "log.") })
 	if err != nil {
@@ -99,7 +99,7 @@ func TestEachKindOfChangeIsMade(t *testing.T) {
 	}
 }
 
-// TestThePlacesOfAnEarlierRunAreTriedAlone by line, or by line and column.
+// TestThePlacesOfAnEarlierRunAreTriedAlone gives places by line, and by line and column.
 func TestThePlacesOfAnEarlierRunAreTriedAlone(t *testing.T) {
 	all, err := mutate("sample.go", []byte(sample), func(string) bool { return false })
 	if err != nil {
@@ -120,7 +120,7 @@ func TestThePlacesOfAnEarlierRunAreTriedAlone(t *testing.T) {
 	}
 }
 
-// module is one whose tests notice some changes.
+// module is a module whose tests notice some changes.
 var module = map[string]string{
 	"go.mod": "module example\n\ngo 1.24\n",
 	"sum/sum.go": `package sum
@@ -226,7 +226,7 @@ func TestWhatIsNotNoticedIsTold(t *testing.T) {
 	}
 }
 
-// TestTestsThatFailByThemselvesAreAnError: all changes would else be taken for noticed.
+// TestTestsThatFailByThemselvesAreAnError: otherwise every change would be taken for noticed.
 func TestTestsThatFailByThemselvesAreAnError(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": module["go.mod"], "a.go": "package a\n", "a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal() }\n"} {

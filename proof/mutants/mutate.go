@@ -23,12 +23,12 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", m.file, m.at.line, m.at.col, m.what)
 }
 
-// in returns the source with the change made.
+// in returns the source with the change.
 func (m mutant) in(src []byte) []byte {
 	return slices.Concat(src[:m.start], []byte(m.text), src[m.end:])
 }
 
-// mutator finds the mutants of a file. What it writes keeps every name in use, so that most of them compile.
+// mutator finds the mutants of a file. It keeps every name in use, so that most mutants compile.
 type mutator struct {
 	path string
 	src  []byte
@@ -56,7 +56,7 @@ func (m *mutator) source(from, to token.Pos) string {
 	return string(m.src[m.offset(from):m.offset(to)])
 }
 
-// short is a piece of source in one line.
+// short shows a piece of source in one line.
 func short(source string) string {
 	source = strings.Join(strings.Fields(source), " ")
 	if r := []rune(source); len(r) > 80 {
@@ -70,7 +70,7 @@ func (m *mutator) add(from, to token.Pos, text, what string) {
 	m.all = append(m.all, mutant{m.path, place{at.Line, at.Column}, at.Offset, m.offset(to), text, what})
 }
 
-// walk goes through a node of a function of that type.
+// walk finds the mutants in a node of a function that has the given type.
 func (m *mutator) walk(root ast.Node, of *ast.FuncType) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		if n == root {
@@ -133,7 +133,7 @@ func (m *mutator) node(n ast.Node, of *ast.FuncType) {
 	}
 }
 
-// other is what stands in place of an operator.
+// other is the operator that takes the place of each operator.
 var other = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
@@ -148,7 +148,7 @@ func (m *mutator) binary(n *ast.BinaryExpr) {
 		fmt.Sprintf("%s in place of %s: %s", to, n.Op, short(m.source(n.Pos(), n.End()))))
 }
 
-// ofStrings reports whether a sum is seen to be one of strings.
+// ofStrings reports whether a sum is evidently one of strings.
 func ofStrings(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -159,7 +159,7 @@ func ofStrings(e ast.Expr) bool {
 	return false
 }
 
-// never makes a condition false; one that is no comparison is turned round too.
+// never makes a condition false. One that is not a comparison is turned round too.
 func (m *mutator) never(cond ast.Expr) {
 	text := m.source(cond.Pos(), cond.End())
 	m.add(cond.Pos(), cond.End(), "false && ("+text+")", "never so: "+short(text))
@@ -174,7 +174,7 @@ func (m *mutator) never(cond ast.Expr) {
 	}
 }
 
-// cases takes away the cases of a switch one by one.
+// cases takes the cases of a switch away, one at a time.
 func (m *mutator) cases(n *ast.SwitchStmt) {
 	for _, s := range n.Body.List {
 		c := s.(*ast.CaseClause)
@@ -219,7 +219,7 @@ func (m *mutator) returned(n *ast.ReturnStmt, of *ast.FuncType) {
 	m.add(e.Pos(), e.End(), "func(error) error { return nil }("+text+")", "no error in place of "+short(text))
 }
 
-// statements leaves out one by one those that do something.
+// statements leaves out the statements that do something, one at a time.
 func (m *mutator) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -242,7 +242,7 @@ func (m *mutator) statements(list []ast.Stmt) {
 	}
 }
 
-// blank reports whether an assignment has no effect but that of its right side.
+// blank reports whether an assignment has no effect beyond that of its right side.
 func blank(left []ast.Expr) bool {
 	return !slices.ContainsFunc(left, func(e ast.Expr) bool {
 		name, ok := e.(*ast.Ident)

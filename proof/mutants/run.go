@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// pkg is a package, as go list tells of it.
+// pkg is a package as go list describes it.
 type pkg struct {
 	Dir, ImportPath string
 	GoFiles         []string
@@ -30,7 +30,8 @@ type pkg struct {
 	blocks []block       // of the packages that are changed
 }
 
-// block is a part of a file that is run from its beginning to its end, and whether the tests of a package reach it.
+// block is a part of a file that runs from its beginning to its end, and whether the tests of a
+// package reach it.
 type block struct {
 	file       string // import path and name
 	start, end place
@@ -66,10 +67,10 @@ const (
 	broken    // does not compile
 )
 
-// summary is how many mutants ended how.
+// summary counts the mutants by verdict.
 type summary [broken + 1]int
 
-// share is the percentage that was noticed of those that compile.
+// share is the percentage of mutants that were noticed, of those that compile and are reached.
 func (s summary) share() float64 {
 	all := s[noticed] + s[survived] + s[unreached]
 	if all == 0 {
@@ -83,7 +84,7 @@ func (s summary) String() string {
 		s.share(), s[noticed]+s[survived]+s[unreached], s[noticed], s[survived]+s[unreached], s[unreached], s[broken])
 }
 
-// goes runs the go command and returns what it says. The processes that tests have started end with it.
+// goes runs the go command and returns its output. Processes that tests have started end with it.
 func (r *runner) goes(args ...string) (string, error) {
 	cmd := exec.CommandContext(r.ctx, "go", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -93,12 +94,12 @@ func (r *runner) goes(args ...string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what a test that panicked has left running
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // tests that panicked leave them
 	}
 	return out.String(), err
 }
 
-// list finds packages.
+// list finds packages by their patterns.
 func (r *runner) list(patterns []string) (all []pkg, err error) {
 	out, err := exec.CommandContext(r.ctx, "go", append([]string{"list", "-json=Dir,ImportPath,GoFiles"}, patterns...)...).Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
@@ -118,7 +119,7 @@ func (r *runner) list(patterns []string) (all []pkg, err error) {
 	}
 }
 
-// mutants finds those of all packages.
+// mutants finds the mutants of all packages.
 func (r *runner) mutants(wanted, skip func(string) bool) (all []mutant, err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -147,7 +148,7 @@ func (r *runner) mutants(wanted, skip func(string) bool) (all []mutant, err erro
 	return all, nil
 }
 
-// try tries each mutant and tells of those that no test notices.
+// try tries each mutant, and prints those that no test notices.
 func (r *runner) try(all []mutant) (sum summary, err error) {
 	if err := r.measure(); err != nil {
 		return sum, err
@@ -188,7 +189,7 @@ func (r *runner) try(all []mutant) (sum summary, err error) {
 	return sum, cmp.Or(err, r.ctx.Err())
 }
 
-// measure runs the tests as they are, and learns how long they take and what they reach.
+// measure runs the tests without a change. It learns how long they take and which code they reach.
 func (r *runner) measure() error {
 	var names []string
 	for _, p := range r.packages {
@@ -239,7 +240,9 @@ func blocks(profile string) (all []block, err error) {
 	return all, lines.Err()
 }
 
-// reach reports whether the tests of a package come to a place of a file: to the innermost block that holds it. What no block holds, such as a constant or the conditions of a switch, is taken as reached with anything of the file.
+// reach reports whether the tests of a package reach a place in a file, which is to say the
+// innermost block around it. A place in no block, such as a constant or the condition of a switch,
+// counts as reached if anything in the file is.
 func (p pkg) reach(file string, at place) bool {
 	var inner *block
 	any := false
@@ -274,7 +277,7 @@ func (r *runner) of(m mutant) (pkg, error) {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// one tries a mutant. by is the test that has noticed it, as far as that is known.
+// one tries a mutant. by is the test that noticed it, if that is known.
 func (r *runner) one(n int, m mutant) (v verdict, by string, err error) {
 	p, err := r.of(m)
 	if err != nil {

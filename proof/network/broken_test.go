@@ -22,7 +22,7 @@ func (s spoilt) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return s.commit(ctx, c, s.Store)
 }
 
-// TestBrokenStoresAreFound: the ledger can find what it is there to find.
+// TestBrokenStoresAreFound shows that the ledger can find faults.
 func TestBrokenStoresAreFound(t *testing.T) {
 	for name, commit := range map[string]func(ctx context.Context, n int64, c headroom.Change, to headroom.Store) (headroom.View, bool, error){
 		"acknowledges and forgets": func(ctx context.Context, n int64, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
@@ -71,7 +71,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 }
 
-// unguarded is a change whose steps hold whatever the counts are.
+// unguarded returns the change without guards on the counts.
 func unguarded(c headroom.Change) headroom.Change {
 	c.Steps = slices.Clone(c.Steps)
 	for i := range c.Steps {
@@ -80,7 +80,7 @@ func unguarded(c headroom.Change) headroom.Change {
 	return c
 }
 
-// again is a change that counts once more what c has counted.
+// again returns a change that counts a second time what c has counted.
 func again(c headroom.Change) headroom.Change {
 	c = unguarded(c)
 	c.Records, c.Grants, c.AllGrants = nil, nil, false

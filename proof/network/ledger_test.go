@@ -10,7 +10,7 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// weeks are those that a run goes through.
+// weeks is how many weeks a run goes through.
 const weeks = 3
 
 type verb string
@@ -57,10 +57,10 @@ const (
 	refused state = "refused"
 )
 
-// span is the time of one call, and the bounds of what was counted in it.
+// span is the time of one call, with bounds for what was counted during it.
 type span struct{ lo, hi [weeks]int64 }
 
-// counts sets what a work counts, at least and at most.
+// counts sets the least and the most that a work counts.
 func (a *account) counts(w *work, lo, hi [weeks]int64) {
 	for k := range weeks {
 		a.lo[k] += lo[k] - w.lo[k]
@@ -88,7 +88,7 @@ func (a *account) begin() *span {
 	return s
 }
 
-// from is units in any week from k on.
+// from returns units in every week from k on.
 func from(k int, units int64) (of [weeks]int64) {
 	for ; k < weeks; k++ {
 		of[k] = units
@@ -108,7 +108,7 @@ func plus(a, b [weeks]int64) [weeks]int64 {
 	return a
 }
 
-// asks notes that a work is asked for in week k, and begins the span of the call.
+// asks notes that a work is asked for in week k, and begins a span for the call.
 func (a *account) asks(w *work, k int) *span {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,8 @@ func (a *account) ends(s *span) {
 	delete(a.spans, s)
 }
 
-// learns notes what became of a work in week k. late says that requests may have their effect later.
+// learns notes what became of a work in week k. late says that requests may still take effect
+// later.
 func (a *account) learns(w *work, d headroom.Decision, k int, late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,7 +160,7 @@ func (a *account) learns(w *work, d headroom.Decision, k int, late bool) {
 	a.counts(w, units, units)
 }
 
-// judge compares an answer with what is known of the span.
+// judge compares an answer with the bounds of its span.
 func (a *account) judge(s *span, w *work, d headroom.Decision, week func(time.Time) int) error {
 	if len(d.Limits) != 1 || d.Reason == headroom.ReasonRecorded {
 		return fmt.Errorf("%s, by %d limits", d.Reason, len(d.Limits))
@@ -179,7 +180,7 @@ func (a *account) judge(s *span, w *work, d headroom.Decision, week func(time.Ti
 	return a.bounds(s, k, l.Used+l.Held)
 }
 
-// bounds compares a count with what is known of the span.
+// bounds compares a count with the bounds of its span.
 func (a *account) bounds(s *span, k int, count int64) error {
 	switch {
 	case count > a.limit:
@@ -192,7 +193,7 @@ func (a *account) bounds(s *span, k int, count int64) error {
 	return nil
 }
 
-// done is a work that was answered, to be asked for again.
+// done returns a work that was answered, so that it can be asked for again.
 func (a *account) done(r *rand.Rand) *work {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -29,21 +29,32 @@ import (
 )
 
 const (
-	meter     = "slots"
-	near, far = 20, 1 << 40            // limits
-	lifetime  = 40                     // operations of a subject that is near its limit; three times as many of another, whose ids then move to the ledger table
-	asksAgain = 4                      // so often a caller asks, until it leaves the outcome open
-	lasts     = 60 * 24 * time.Hour    // holds: longer than a run
-	length    = 7 * 24 * time.Hour     // of a week
-	callers   = 24                     // at the same time
-	looks     = 16                     // operations for one look at an item
-	waits     = 500 * time.Microsecond // of the SDK before it sends again, at most
+	meter = "slots"
+
+	// near and far are limits.
+	near, far = 20, 1 << 40
+	// lifetime is how many operations a subject near its limit gets. Another gets three times as many, so that its ids
+	// move to the ledger table.
+	lifetime = 40
+	// asksAgain is how often a caller asks until it leaves the outcome open.
+	asksAgain = 4
+	// lasts is how long holds last: longer than a run.
+	lasts = 60 * 24 * time.Hour
+	// length is that of a week.
+	length = 7 * 24 * time.Hour
+	// callers is how many ask at the same time.
+	callers = 24
+	// looks is how many operations there are for each look at an item.
+	looks = 16
+	// waits is the longest that the SDK waits before it sends a request again.
+	waits = 500 * time.Microsecond
 )
 
-// monday is the first turn of the week.
+// monday is when the first week turns.
 var monday = time.Date(2031, time.June, 2, 0, 0, 0, 0, time.UTC)
 
-// run is one run under one fault, of two processes: one whose SDK sends a request up to three times, and one whose does not.
+// run is one run under one fault or several, with two processes. The SDK of one sends a request up
+// to three times, and that of the other once.
 type run struct {
 	*testing.T
 	name    string
@@ -82,7 +93,8 @@ func client(url string, attempts int) *dynamodb.Client {
 
 var tables atomic.Int64
 
-// quiet hears that ids could not be moved to the ledger, which under these faults is nothing to tell.
+// quiet drops the warnings that ids could not be moved to the ledger table. Under these faults they
+// are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
 func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil func(headroom.Store) headroom.Store, faults ...fault) *run {
@@ -121,7 +133,7 @@ func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil fu
 	return n
 }
 
-// subject is one of those that live, or a new one in its place.
+// subject returns one of the live subjects, or a new one in the place of one that is used up.
 func (n *run) subject(r *rand.Rand) *account {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,13 +163,13 @@ func (n *run) found() int {
 	return len(n.violations)
 }
 
-// wrong notes a violation of what is known of a work.
+// wrong notes a violation about a work.
 func (n *run) wrong(a *account, w *work, err error) {
 	n.violated("subject %s, %s of %s, cost %d, estimate %d, first asked for in week %d: %v", a.name, w.verb, w.id,
 		w.cost, w.was, w.since, err)
 }
 
-// ask asks for a work until it is answered, so often at most.
+// ask asks for a work until it is answered, at most so often.
 func (n *run) ask(ctx context.Context, e *headroom.Engine, a *account, w *work, times int) {
 	for range times {
 		s := a.asks(w, n.week(n.now()))
@@ -181,7 +193,8 @@ func (n *run) ask(ctx context.Context, e *headroom.Engine, a *account, w *work, 
 	n.open.Add(1)
 }
 
-// fails reports whether err is one after which a caller asks again. One that nothing explains is a violation.
+// fails reports whether a caller asks again after err. An error that nothing explains is a
+// violation.
 func (n *run) fails(a *account, w *work, err error) bool {
 	switch {
 	case err == nil:
@@ -207,7 +220,7 @@ func (n *run) call(ctx context.Context, e *headroom.Engine, a *account, w *work)
 	return e.Deduct(ctx, r)
 }
 
-// again asks once more for what was answered.
+// again asks once more for a work that was answered.
 func (n *run) again(ctx context.Context, e *headroom.Engine, a *account, w *work) {
 	a.mu.Lock()
 	s := a.begin()
@@ -226,7 +239,7 @@ func (n *run) again(ctx context.Context, e *headroom.Engine, a *account, w *work
 	}
 }
 
-// operate does one operation, and with a hold those after it.
+// operate does one operation. After a hold it may settle or release it.
 func (n *run) operate(ctx context.Context, r *rand.Rand, number int64) {
 	e, a := n.engines[r.IntN(len(n.engines))], n.subject(r)
 	if number%looks == 0 {
@@ -239,7 +252,7 @@ func (n *run) operate(ctx context.Context, r *rand.Rand, number int64) {
 			return
 		}
 	}
-	// An id of 16 bytes is the longest that stands in the tables as it is.
+	// An id of 16 bytes is the longest that the tables have as it is.
 	w := &work{id: fmt.Sprintf("op-%013d", number), verb: deduct, cost: r.Int64N(7)}
 	if kind >= 7 {
 		w.verb = hold
@@ -290,7 +303,7 @@ func (n *run) look(ctx context.Context, a *account) {
 	}
 }
 
-// play does so many operations.
+// play does the operations of the run.
 func (n *run) play() {
 	n.proxy.healthy.Store(false)
 	ctx := context.Background()
@@ -315,7 +328,7 @@ func (n *run) play() {
 	n.proxy.heal()
 }
 
-// resolve asks once more, over a network that works, for what has no answer.
+// resolve asks once more, over a network that works, for all that has no answer.
 func (n *run) resolve() {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, callers)
@@ -336,7 +349,7 @@ func (n *run) resolve() {
 	all.Wait()
 }
 
-// audit reads the tables as they are, and compares them with the ledger.
+// audit reads the tables themselves, and compares them with the ledger.
 func (n *run) audit() {
 	tables := n.read()
 	for _, a := range n.all {
@@ -354,7 +367,8 @@ func (n *run) audit() {
 	}
 }
 
-// addsUp compares what an item counts with the sum of its records, and with what the ledger says is possible.
+// addsUp compares what an item counts with the sum of its records, and with the bounds of the
+// ledger.
 func (n *run) addsUp(a *account, i item) {
 	sums := map[int64]int64{}
 	for id, text := range i.records {
@@ -387,7 +401,7 @@ func (n *run) addsUp(a *account, i item) {
 	}
 }
 
-// compare compares what is stored of an id with what is known of it.
+// compare compares what is stored under an id with what is known about it.
 func (n *run) compare(w *work, text string) error {
 	record, _ := headroom.ParseRecord(text)
 	is := func(kind headroom.Kind, cost int64) bool {
@@ -413,7 +427,7 @@ func (n *run) compare(w *work, text string) error {
 	return fmt.Errorf("%s, and what is stored is %q", w.state, text)
 }
 
-// item is what is stored of a subject.
+// item is what is stored for a subject.
 type item struct {
 	start   time.Time // of the week
 	count   int64
@@ -438,8 +452,9 @@ func itemOf(attrs map[string]types.AttributeValue) item {
 	for _, name := range []string{"quotaHolds", "quotaOps", "quotaOpsBefore"} {
 		if m, ok := attrs[name].(*types.AttributeValueMemberM); ok {
 			for id, text := range m.Value {
-				charge, _, _ := strings.Cut(text.(*types.AttributeValueMemberS).Value, " ~") // what follows is the version
-				i.records[id] += charge                                                      // one that is there twice does not read
+				// After the mark comes the version. An id that is there twice makes a text that cannot be read.
+				charge, _, _ := strings.Cut(text.(*types.AttributeValueMemberS).Value, " ~")
+				i.records[id] += charge
 			}
 		}
 	}
@@ -489,13 +504,15 @@ func (n *run) scan(table string, row func(map[string]types.AttributeValue)) {
 	}
 }
 
-// unspoilt is the store as it is.
+// unspoilt returns the store without a fault.
 func unspoilt(s headroom.Store) headroom.Store { return s }
 
-// TestAFaultyNetwork: whatever the network does, nothing is over, lost, charged twice or refused wrongly.
+// TestAFaultyNetwork: whatever the network does, nothing goes over the limit, is lost, is charged
+// twice or is refused wrongly.
 func TestAFaultyNetwork(t *testing.T) {
 	seed := report.Seed(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the SDK and HTTP leave much behind, and there is memory
+	// The SDK and HTTP leave much garbage behind, and there is enough memory.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	test := func(engine string, few, many int, name string, faults ...fault) {
 		t.Run(engine+"/"+name, func(t *testing.T) {
 			began := time.Now()

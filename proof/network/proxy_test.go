@@ -33,7 +33,7 @@ const (
 
 var faults = []fault{drop, lose, delay, duplicate, cut, fail, throttle, exceed, conflict}
 
-// late reports whether a request can have its effect after its caller had an answer.
+// late reports whether a request can take effect after its caller had an answer.
 func (f fault) late() bool { return f == delay || f == duplicate }
 
 const (
@@ -42,7 +42,7 @@ const (
 	longest = 3 * time.Millisecond
 )
 
-// proxy passes requests on to an engine, and has them meet faults.
+// proxy passes requests on to an engine, and lets them meet faults.
 type proxy struct {
 	engine string // URL
 	faults []fault
@@ -60,7 +60,7 @@ type proxy struct {
 	sent sync.WaitGroup // requests whose caller has gone
 }
 
-// held is a request that is held back until as many have passed.
+// held is a request that is held back until so many others have passed.
 type held struct {
 	until uint64
 	send  func()
@@ -87,7 +87,7 @@ func (p *proxy) start(t *testing.T) {
 	})
 }
 
-// request is one on its way, and its number.
+// request is a request on its way, with its number.
 type request struct {
 	*http.Request
 	n      uint64
@@ -95,7 +95,7 @@ type request struct {
 	writes bool
 }
 
-// response is an engine's, read to its end.
+// response is an answer of the engine, read to its end.
 type response struct {
 	status int
 	header http.Header
@@ -147,7 +147,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case delay:
 		if half {
-			// Its caller has gone when it goes on.
+			// Its caller will have gone when it goes on.
 			p.hold(x, 1+dice.Uint64N(latest))
 			hangUp(w, false)
 			return
@@ -173,7 +173,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass sends a request to the engine, whether or not its caller is still there.
+// pass sends a request to the engine, also if its caller has gone.
 func (p *proxy) pass(x request) (response, error) {
 	r := x.Clone(context.WithoutCancel(x.Context()))
 	r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", strings.TrimPrefix(p.engine, "http://")
@@ -206,7 +206,7 @@ func (p *proxy) say(w http.ResponseWriter, status int, code string) {
 	_, _ = fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"injected"}`, code)
 }
 
-// hangUp ends the connection, in the way that a reset does or in the orderly one.
+// hangUp ends the connection, with a reset or in the orderly way.
 func hangUp(w http.ResponseWriter, reset bool) {
 	c, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -218,7 +218,7 @@ func hangUp(w http.ResponseWriter, reset bool) {
 	_ = c.Close()
 }
 
-// cutOff ends the connection in the midst of an answer.
+// cutOff ends the connection in the middle of an answer.
 func (p *proxy) cutOff(w http.ResponseWriter, a response, dice *rand.Rand) {
 	c, buffer, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -232,14 +232,14 @@ func (p *proxy) cutOff(w http.ResponseWriter, a response, dice *rand.Rand) {
 	_ = c.Close()
 }
 
-// hold keeps a request, that its caller knows nothing of any more, until so many others have passed.
+// hold keeps a request back until so many others have passed. Its caller no longer waits for it.
 func (p *proxy) hold(x request, requests uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = append(p.held, held{x.n + requests, func() { _, _ = p.pass(x) }})
 }
 
-// release sends what was held back until now.
+// release sends the requests that were held back long enough.
 func (p *proxy) release(n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +254,7 @@ func (p *proxy) release(n uint64) {
 	p.held = kept
 }
 
-// heal ends the faults, and sends what was held back.
+// heal ends the faults, and sends all that was held back.
 func (p *proxy) heal() {
 	p.healthy.Store(true)
 	p.release(p.count.Load() + latest + 1)

@@ -1,4 +1,4 @@
-// Package report carries what a part of the proof did from its test to the program that prints the table.
+// Package report brings what a test of the proof did to the program that prints the table.
 package report
 
 import (
@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// file is the variable that names the file that rows go to. If it is set, the long versions run.
+// file is the environment variable that names the file for the rows. If it is set, the long
+// versions of the tests run.
 const file = "HEADROOM_PROOF"
 
 // Long reports whether the long versions of the tests are asked for.
 func Long() bool { return os.Getenv(file) != "" }
 
-// Of is how much is to be done: few in an ordinary test, many in the proof.
+// Of returns few in an ordinary test and many in the proof.
 func Of(few, many int) int {
 	if Long() {
 		return many
@@ -40,13 +41,13 @@ type Progress struct {
 	Done, Total int64
 }
 
-// Line is what stands in a line of the file: one of both.
+// Line is a line of the file. It has a row or a progress.
 type Line struct {
 	Row      *Row      `json:",omitempty"`
 	Progress *Progress `json:",omitempty"`
 }
 
-// Add adds a row. Of a test that has failed it counts a violation at least.
+// Add reports a row. If the test has failed, the row has at least one violation.
 func Add(tb testing.TB, r Row) {
 	tb.Helper()
 	if tb.Failed() {
@@ -63,7 +64,7 @@ var (
 	last = map[string]time.Time{}
 )
 
-// Step tells how far a long run has come. It may be called often.
+// Step reports how far a long run has come. It may be called often.
 func Step(name string, done, total int64) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -71,7 +72,7 @@ func Step(name string, done, total int64) {
 		return
 	}
 	last[name] = time.Now()
-	_ = write(Line{Progress: &Progress{name, done, total}}) // of no weight
+	_ = write(Line{Progress: &Progress{name, done, total}}) // progress does not matter
 }
 
 func write(l Line) error {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Seed is the one that HEADROOM_PROOF_SEED asks for, or any.
+// Seed returns the seed that HEADROOM_PROOF_SEED gives, or a random one.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
 	text := os.Getenv("HEADROOM_PROOF_SEED")
