@@ -464,7 +464,7 @@ var faults = []fault{
 			return headroom.View{}, false, headroom.Contended
 		}
 	}},
-	{"is down one time in seven", "contract", []string{"Commit failed: store unavailable"}, func(s *faulty) {
+	{"is down one time in seven", "contract", []string{"Commit failed: unavailable"}, func(s *faulty) {
 		var n atomic.Int64
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 			if n.Add(1)%7 == 0 {
