@@ -121,6 +121,7 @@ func TestThePipelineOnAWS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes minutes")
 	}
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -371,56 +372,69 @@ func (m *model) check(s *stack) {
 		s.t.Errorf("%d jobs have records, want %d", len(all), len(m.jobs))
 	}
 	charged := map[string]map[string]int64{} // by user and week
-	asked := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j, is := m.jobs[id], all[id]
-		burst := strings.Compare(j.user, "user-10") >= 0
-		switch {
-		case is.Status == pipeline.OverQuota && burst && !j.bad:
-			// Refused for want of units: only those who ask for more than they have.
-		case j.succeeds && is.Status == pipeline.Succeeded && is.Charge == pipeline.Charged && is.Cost == cost(j.class, j.actual) && is.UserID == j.user:
-			if charged[j.user] == nil {
-				charged[j.user] = map[string]int64{}
-			}
-			charged[j.user][is.Week] += is.Cost
-		case !j.succeeds && is.Status == pipeline.Failed && is.Charge == "":
-		default:
-			s.t.Errorf("job %+v ended as %+v", j, is)
+		if charged[j.user] == nil {
+			charged[j.user] = map[string]int64{}
 		}
-		asked[j.user] = true
-		// A job that ran has exactly one execution, one that was refused has none.
-		_, err := s.runs.DescribeExecution(context.Background(), &sfn.DescribeExecutionInput{ExecutionArn: s.execution(id)})
-		if ran := err == nil; ran != (is.Status != pipeline.OverQuota && !j.bad) {
-			s.t.Errorf("job %s is %s and ran: %v", id, is.Status, ran)
+		if is.Charge == pipeline.Charged {
+			charged[j.user][is.Week] += is.Cost
+		}
+		m.checkJob(s, j, is)
+	}
+	for user, weeks := range charged {
+		m.checkUser(s, user, weeks)
+	}
+}
+
+// checkJob compares a job's record and its executions with the model.
+func (m *model) checkJob(s *stack, j job, is pipeline.Job) {
+	s.t.Helper()
+	var right bool
+	switch is.Status {
+	case pipeline.OverQuota: // only a user who asks for more than there is runs out of units
+		right = j.user >= "user-10" && !j.bad
+	case pipeline.Succeeded:
+		right = j.succeeds && is.Charge == pipeline.Charged && is.Cost == cost(j.class, j.actual) && is.UserID == j.user
+	case pipeline.Failed:
+		right = !j.succeeds && is.Charge == ""
+	}
+	if !right {
+		s.t.Errorf("job %+v ended as %+v", j, is)
+	}
+	// A job that ran has exactly one execution, and one that was refused has none.
+	_, err := s.runs.DescribeExecution(context.Background(), &sfn.DescribeExecutionInput{ExecutionArn: s.execution(j.id)})
+	if ran := err == nil; ran != (is.Status != pipeline.OverQuota && !j.bad) {
+		s.t.Errorf("job %s is %s and ran: %v", j.id, is.Status, ran)
+	}
+}
+
+// checkUser compares what a user has used with what the jobs' records say was charged.
+func (m *model) checkUser(s *stack, user string, charged map[string]int64) {
+	s.t.Helper()
+	u, err := s.engine.Usage(context.Background(), headroom.UsageRequest{Subject: user, Meter: "slots", Now: later})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, l := range u.Limits {
+		counts[l.Window.Key] = l.Used
+		for _, past := range l.History {
+			counts[past.Window.Key] = past.Units
+		}
+		if l.Held != 0 {
+			s.t.Errorf("%s holds %d", user, l.Held)
 		}
 	}
-	for user := range asked {
-		u, err := s.engine.Usage(context.Background(), headroom.UsageRequest{Subject: user, Meter: "slots", Now: later})
-		if err != nil {
-			s.t.Fatal(err)
+	for _, week := range []string{"2026-W22", "2026-W23"} {
+		n := charged[week]
+		if counts[week] != n {
+			s.t.Errorf("%s: %d counted in %s, want %d", user, counts[week], week, n)
 		}
-		counts := map[string]int64{}
-		for _, l := range u.Limits {
-			counts[l.Window.Key] = l.Used
-			for _, past := range l.History {
-				counts[past.Window.Key] = past.Units
-			}
-			if l.Held != 0 {
-				s.t.Errorf("%s holds %d", user, l.Held)
-			}
-		}
-		for _, week := range []string{"2026-W22", "2026-W23"} {
-			n := charged[user][week]
-			if counts[week] != n {
-				s.t.Errorf("%s: %d counted in %s, want %d", user, counts[week], week, n)
-			}
-			if user < "user-10" || user >= "user-16" {
-				continue
-			}
-			// Six jobs of 30 fit 200: never fewer, and under holds never more.
-			if n < 180 || m.hold && n != 180 {
-				s.t.Errorf("%s: %d slots in %s of a limit of %d", user, n, week, limit)
-			}
+		// Six jobs of 30 fit 200: never fewer, and under holds never more.
+		bursts := user >= "user-10" && user < "user-16"
+		if bursts && (n < 180 || m.hold && n != 180) {
+			s.t.Errorf("%s: %d slots in %s of a limit of %d", user, n, week, limit)
 		}
 	}
 }

@@ -22,6 +22,7 @@ func TestTheStackKeepsTheOrderOfAFifoQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lumcast/headroom/pipeline/onaws"
@@ -27,15 +29,23 @@ type resource struct {
 	DeletionPolicy string
 }
 
+// asIs is the transformed template under its defaults. Several tests look at it.
+var asIs = sync.OnceValues(func() ([]byte, error) { return transform() })
+
+// transform runs the SAM transform.
+func transform(params ...string) ([]byte, error) {
+	cmd := exec.Command("../.tools/aws/bin/python", append([]string{"transform.py", "../deploy/aws/template.yaml"}, params...)...)
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+}
+
 func expand(t *testing.T, params ...string) expanded {
 	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
+	do := asIs
+	if len(params) > 0 {
+		do = func() ([]byte, error) { return transform(params...) }
 	}
-	cmd := exec.Command(filepath.Join(root, ".tools/aws/bin/python"), append([]string{filepath.Join(root, "e2e/transform.py"), filepath.Join(root, "deploy/aws/template.yaml")}, params...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	out, err := do()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,27 +122,31 @@ const (
 // onTables are the rights that each handler of jobs needs.
 func onTables(more ...string) []string {
 	all := append([]string{
-		"dynamodb:GetItem " + usersTable, "dynamodb:UpdateItem " + usersTable, "dynamodb:GetItem Ledger.Arn", "dynamodb:Query Ledger.Arn", "dynamodb:BatchWriteItem Ledger.Arn",
+		"dynamodb:GetItem " + usersTable, "dynamodb:UpdateItem " + usersTable,
+		"dynamodb:GetItem Ledger.Arn", "dynamodb:Query Ledger.Arn", "dynamodb:BatchWriteItem Ledger.Arn",
 		"dynamodb:GetItem Jobs.Arn", "dynamodb:UpdateItem Jobs.Arn", "logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn",
 	}, more...)
 	slices.Sort(all)
 	return all
 }
 
-// TestNobodyMayMoreThanTheDocumentSays looks at the template after the SAM transform, which adds
-// roles and managed policies of its own where it may.
+// TestNobodyMayMoreThanTheDocumentSays looks at the template after the SAM transform, which may add
+// roles and managed policies of its own.
 func TestNobodyMayMoreThanTheDocumentSays(t *testing.T) {
-	x := expand(t)
-	asked := []string{"states:DescribeExecution " + executions, "states:GetExecutionHistory " + executions, "sqs:SendMessage EventDeadLetters.Arn"}
+	t.Parallel()
+	asked := []string{
+		"states:DescribeExecution " + executions, "states:GetExecutionHistory " + executions, "sqs:SendMessage EventDeadLetters.Arn",
+	}
 	want := map[string][]string{
-		"ConsumerRole": onTables("states:StartExecution "+ourMachine, "sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn", "sqs:GetQueueUrl Queue.Arn", "sqs:SendMessage Queue.Arn",
-			"states:DescribeExecution "+executions),
+		"ConsumerRole": onTables("states:StartExecution "+ourMachine, "states:DescribeExecution "+executions,
+			"sqs:ReceiveMessage Queue.Arn", "sqs:DeleteMessage Queue.Arn", "sqs:GetQueueAttributes Queue.Arn",
+			"sqs:GetQueueUrl Queue.Arn", "sqs:SendMessage Queue.Arn"),
 		"CallbackRole":  onTables(asked...),
 		"ReconcileRole": onTables(append(asked, "dynamodb:Query Jobs/index/open", "dynamodb:DeleteItem Ledger.Arn")...),
 		"WorkRole":      {"logs:CreateLogStream Logs.Arn", "logs:PutLogEvents Logs.Arn"},
 		"MachineRole":   {"lambda:InvokeFunction Callback.Arn", "lambda:InvokeFunction Work.Arn"},
 	}
-	for name, r := range x.Resources {
+	for name, r := range expand(t).Resources {
 		switch r.Type {
 		case "AWS::IAM::Role":
 			got := rights(t, r)
@@ -158,27 +172,34 @@ func TestNobodyMayMoreThanTheDocumentSays(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no roles %q", slices.Sorted(maps.Keys(want)))
 	}
-	// Only what has no resources of its own is allowed on all, and only where it is asked for.
-	for name, r := range expand(t, "XRay=true", "StateMachineLogs=ERROR", "KmsKeyArn=arn:aws:kms:eu-central-1:123456789012:key/k").Resources {
+}
+
+// TestOnlyWhatHasNoResourcesIsAllowedOnAll, and only if a parameter asks for it: to trace, and to
+// deliver the state machine's log. Every function may use the key.
+func TestOnlyWhatHasNoResourcesIsAllowedOnAll(t *testing.T) {
+	t.Parallel()
+	const key = "arn:aws:kms:eu-central-1:123456789012:key/k"
+	for name, r := range expand(t, "XRay=true", "StateMachineLogs=ERROR", "KmsKeyArn="+key).Resources {
 		if r.Type != "AWS::IAM::Role" {
 			continue
 		}
-		key := false
-		for _, right := range rights(t, r) {
+		all := rights(t, r)
+		for _, right := range all {
 			action, on, _ := strings.Cut(right, " ")
-			if on == "*" && !strings.HasPrefix(action, "xray:") && !(name == "MachineRole" && strings.HasPrefix(action, "logs:")) {
+			logs := name == "MachineRole" && strings.HasPrefix(action, "logs:")
+			if on == "*" && !strings.HasPrefix(action, "xray:") && !logs {
 				t.Errorf("%s may %s", name, right)
 			}
-			key = key || right == "kms:Decrypt arn:aws:kms:eu-central-1:123456789012:key/k"
 		}
-		if key == (name == "MachineRole") {
-			t.Errorf("%s may use the key: %t", name, key)
+		if may := slices.Contains(all, "kms:Decrypt "+key); may == (name == "MachineRole") {
+			t.Errorf("%s may use the key: %t", name, may)
 		}
 	}
 }
 
 // TestEventsThatFailAreKept holds of each function that is called without anybody who waits.
 func TestEventsThatFailAreKept(t *testing.T) {
+	t.Parallel()
 	x := expand(t)
 	called := map[string]bool{}
 	for name, r := range x.Resources {
@@ -207,44 +228,53 @@ func TestEventsThatFailAreKept(t *testing.T) {
 	}
 }
 
-// TestAlarmsWatchWhatIsUsed deploys beside a queue and a state machine that exist.
+// dimension is what an alarm looks at.
+func dimension(x expanded, alarm string) any {
+	return at(x.Resources[alarm].Properties, "Dimensions", 0, "Value")
+}
+
+// TestAlarmsWatchWhatIsUsed: the template's own queue and state machine, or those that exist and are
+// named, beside which it makes none.
 func TestAlarmsWatchWhatIsUsed(t *testing.T) {
-	dimension := func(x expanded, name string) any { return at(x.Resources[name].Properties, "Dimensions", 0, "Value") }
-	x := expand(t)
-	if got := dimension(x, "DeadLettersAlarm"); got != "DeadLetters.QueueName" {
-		t.Error(got)
-	}
-	if got := dimension(x, "OldestMessageAlarm"); got != "Queue.QueueName" {
-		t.Error(got)
-	}
-	const mine = "arn:aws:states:eu-central-1:123456789012:stateMachine:mine"
-	x = expand(t, "QueueArn=arn:aws:sqs:eu-central-1:123456789012:theirs.fifo", "DeadLettersArn=arn:aws:sqs:eu-central-1:123456789012:their-dead.fifo", "StateMachineArn="+mine)
-	if got := dimension(x, "DeadLettersAlarm"); got != "their-dead.fifo" {
-		t.Error(got)
-	}
-	if got := dimension(x, "OldestMessageAlarm"); got != "theirs.fifo" {
-		t.Error(got)
-	}
-	for _, name := range []string{"ExecutionsFailedAlarm", "ExecutionsTimedOutAlarm"} {
-		if got := dimension(x, name); got != mine {
-			t.Error(name, got)
+	t.Parallel()
+	const (
+		queue = "arn:aws:sqs:eu-central-1:123456789012:theirs.fifo"
+		dead  = "arn:aws:sqs:eu-central-1:123456789012:their-dead.fifo"
+		mine  = "arn:aws:states:eu-central-1:123456789012:stateMachine:mine"
+	)
+	own, theirs := expand(t), expand(t, "QueueArn="+queue, "DeadLettersArn="+dead, "StateMachineArn="+mine)
+	for _, c := range []struct {
+		under       expanded
+		alarm, want string
+	}{
+		{own, "DeadLettersAlarm", "DeadLetters.QueueName"}, {own, "OldestMessageAlarm", "Queue.QueueName"},
+		{theirs, "DeadLettersAlarm", "their-dead.fifo"}, {theirs, "OldestMessageAlarm", "theirs.fifo"},
+		{theirs, "ExecutionsFailedAlarm", mine}, {theirs, "ExecutionsTimedOutAlarm", mine},
+	} {
+		if got := dimension(c.under, c.alarm); got != c.want {
+			t.Errorf("%s watches %v, want %s", c.alarm, got, c.want)
 		}
 	}
-	if got := at(x.Resources["ConsumerJobs"].Properties, "EventSourceArn"); got != "arn:aws:sqs:eu-central-1:123456789012:theirs.fifo" {
-		t.Error(got)
+	if got := at(theirs.Resources["ConsumerJobs"].Properties, "EventSourceArn"); got != queue {
+		t.Errorf("the consumer reads %v", got)
+	}
+	if body := at(theirs.Resources["Dashboard"].Properties, "DashboardBody").(string); !strings.Contains(body, `"their-dead.fifo"`) {
+		t.Error(body)
 	}
 	for _, name := range []string{"Queue", "DeadLetters", "Machine", "MachineRole", "Work", "WorkRole"} {
-		if _, made := x.Resources[name]; made {
+		if _, made := theirs.Resources[name]; made {
 			t.Errorf("%s is made beside the one that exists", name)
 		}
 	}
-	if body := at(x.Resources["Dashboard"].Properties, "DashboardBody").(string); !strings.Contains(body, `"their-dead.fifo"`) {
-		t.Error(body)
-	}
 	// An alarm on a queue that nobody has named cannot be made.
-	if _, made := expand(t, "QueueArn=arn:aws:sqs:eu-central-1:123456789012:theirs").Resources["DeadLettersAlarm"]; made {
+	if _, made := expand(t, "QueueArn="+queue).Resources["DeadLettersAlarm"]; made {
 		t.Error("an alarm watches no queue")
 	}
+}
+
+// TestEachAlarmTellsSomebody, and there is one for each thing that can go wrong.
+func TestEachAlarmTellsSomebody(t *testing.T) {
+	t.Parallel()
 	var alarms []string
 	for name, r := range expand(t, "AlarmTopicArn=topic").Resources {
 		if r.Type == "AWS::CloudWatch::Alarm" {
@@ -256,8 +286,10 @@ func TestAlarmsWatchWhatIsUsed(t *testing.T) {
 	}
 	slices.Sort(alarms)
 	if want := []string{
-		"CallbackErrorsAlarm", "CallbackThrottlesAlarm", "ConsumerErrorsAlarm", "ConsumerThrottlesAlarm", "DeadLettersAlarm", "EventDeadLettersAlarm", "ExecutionsFailedAlarm", "ExecutionsTimedOutAlarm",
-		"LatePastTheLimitAlarm", "MessageErrorsAlarm", "NotChargedAlarm", "OldestMessageAlarm", "PastTheLimitAlarm", "ReconcileErrorsAlarm", "StillOwedAlarm",
+		"CallbackErrorsAlarm", "CallbackThrottlesAlarm", "ConsumerErrorsAlarm", "ConsumerThrottlesAlarm",
+		"DeadLettersAlarm", "EventDeadLettersAlarm", "ExecutionsFailedAlarm", "ExecutionsTimedOutAlarm",
+		"LatePastTheLimitAlarm", "MessageErrorsAlarm", "NotChargedAlarm", "OldestMessageAlarm", "PastTheLimitAlarm",
+		"ReconcileErrorsAlarm", "StillOwedAlarm",
 	}; !slices.Equal(alarms, want) {
 		t.Errorf("alarms %q", alarms)
 	}
@@ -265,6 +297,7 @@ func TestAlarmsWatchWhatIsUsed(t *testing.T) {
 
 // TestEachParameterHasItsEffect sets all that go together at once, each to a value of its own.
 func TestEachParameterHasItsEffect(t *testing.T) {
+	t.Parallel()
 	key := "arn:aws:kms:eu-central-1:123456789012:key/k"
 	none := expand(t)
 	others := expand(t, "UsersTable=people", "Architecture=x86_64")
@@ -342,6 +375,7 @@ func TestEachParameterHasItsEffect(t *testing.T) {
 
 // TestWhatHoldsDataStays, unless the stack that was to hold it could not be made.
 func TestWhatHoldsDataStays(t *testing.T) {
+	t.Parallel()
 	for name, r := range expand(t).Resources {
 		if r.Type == "AWS::DynamoDB::Table" || r.Type == "AWS::SQS::Queue" {
 			if r.DeletionPolicy != "RetainExceptOnCreate" {
@@ -388,33 +422,39 @@ func follows(t *testing.T, name string, machine map[string]any) {
 	}
 }
 
-// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the
-// linter look at the state machine that comes of it.
-func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
+// readJSON reads a file with an object.
+func readJSON(t *testing.T, path string) (v map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &v)
 	}
-	examples, err := filepath.Glob(filepath.Join(root, "deploy/aws/examples/*.asl.json"))
+	if err != nil {
+		t.Fatal(path, err)
+	}
+	return v
+}
+
+// stateMachine reads the template's state machine.
+func stateMachine(t *testing.T) map[string]any {
+	t.Helper()
+	return readJSON(t, "../deploy/aws/statemachine.asl.json")
+}
+
+// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the linter
+// look at the state machine with it.
+func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	examples, err := filepath.Glob("../deploy/aws/examples/*.asl.json")
 	if err != nil || len(examples) != 2 {
 		t.Fatal(examples, err)
 	}
-	read := func(path string) (v map[string]any) {
-		t.Helper()
-		text, err := os.ReadFile(path)
-		if err == nil {
-			err = json.Unmarshal(text, &v)
-		}
-		if err != nil {
-			t.Fatal(path, err)
-		}
-		return v
-	}
 	for _, example := range examples {
-		machine := read(filepath.Join(root, "deploy/aws/statemachine.asl.json"))
+		machine := stateMachine(t)
 		states := machine["States"].(map[string]any)
-		for name, state := range read(example) {
-			if _, there := states[name]; !there || at(state, "ResultPath") != "$" || at(state, "ResultSelector", "result") == nil && at(state, "ResultSelector", "result.$") == nil {
+		for name, state := range readJSON(t, example) {
+			result := cmp.Or(at(state, "ResultSelector", "result"), at(state, "ResultSelector", "result.$"))
+			if _, there := states[name]; !there || at(state, "ResultPath") != "$" || result == nil {
 				t.Errorf("%s: %s is no step of the machine, or its result lies elsewhere", example, name)
 			}
 			if limit, whole := at(state, "TimeoutSeconds").(float64), machine["TimeoutSeconds"].(float64); limit >= whole {
@@ -423,33 +463,37 @@ func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 			states[name] = state
 		}
 		follows(t, example, machine)
-		text, err := json.Marshal(map[string]any{"Resources": map[string]any{"Machine": map[string]any{"Type": "AWS::StepFunctions::StateMachine", "Properties": map[string]any{
-			"RoleArn": "arn:aws:iam::123456789012:role/r", "Definition": machine, "DefinitionSubstitutions": map[string]any{
-				"CallbackFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:c", "WorkFunctionArn": "w", "WorkQueueUrl": "https://q", "WorkStateMachineArn": "arn:aws:states:eu-central-1:123456789012:stateMachine:w"},
-		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "template.json")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command(filepath.Join(root, ".tools/aws/bin/cfn-lint"), file).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", example, err, out)
-		}
+		lint(t, example, machine)
+	}
+}
+
+// lint lets CloudFormation's linter look at a state machine.
+func lint(t *testing.T, name string, machine map[string]any) {
+	t.Helper()
+	properties := map[string]any{
+		"RoleArn": "arn:aws:iam::123456789012:role/r", "Definition": machine, "DefinitionSubstitutions": map[string]any{
+			"CallbackFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:c", "WorkFunctionArn": "w",
+			"WorkQueueUrl": "https://q", "WorkStateMachineArn": "arn:aws:states:eu-central-1:123456789012:stateMachine:w",
+		},
+	}
+	text, err := json.Marshal(map[string]any{"Resources": map[string]any{
+		"Machine": map[string]any{"Type": "AWS::StepFunctions::StateMachine", "Properties": properties},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "template.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("../.tools/aws/bin/cfn-lint", file).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", name, err, out)
 	}
 }
 
 // TestAPermanentErrorIsNotRepeated looks at each step that calls the callback.
 func TestAPermanentErrorIsNotRepeated(t *testing.T) {
-	text, err := os.ReadFile("../deploy/aws/statemachine.asl.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var machine map[string]any
-	if err := json.Unmarshal(text, &machine); err != nil {
-		t.Fatal(err)
-	}
+	machine := stateMachine(t)
 	follows(t, "the state machine", machine)
 	calls := 0
 	for name, state := range machine["States"].(map[string]any) {
