@@ -41,7 +41,6 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	sdk = sdk.Copy()
 	bound := bounded(cmp.Or(s.CallTimeout, DefaultCallTimeout))
 	sdk.APIOptions = append(slices.Clone(sdk.APIOptions), bound)
 	client := dynamodb.NewFromConfig(sdk)

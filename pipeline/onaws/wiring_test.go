@@ -42,13 +42,17 @@ func TestTheDefaultsAreThoseOfTheDocs(t *testing.T) {
 // TestAFinishedJobOutlastsEveryLateDelivery: it stays for the longest horizon and the 32 days in
 // which a message comes back, unless a setting says otherwise.
 func TestAFinishedJobOutlastsEveryLateDelivery(t *testing.T) {
-	const day = 24 * time.Hour
+	const (
+		day   = 24 * time.Hour
+		plans = "plans:\n  free:\n    limits: [{meter: slots, units: 5}, {meter: calls, units: 6}]\n"
+	)
 	for _, c := range []struct {
 		config string
 		keep   time.Duration
 		want   time.Duration
 	}{
 		{"", 0, 90 * day}, {"horizon: 57d", 0, 90 * day}, {"horizon: 58d", 0, 90 * day}, {"horizon: 59d", 0, 91 * day}, {"horizon: 200d", 0, 232 * day}, {"horizon: 200d", 40 * day, 40 * day},
+		{"meters: {calls: {remember: 20d}, slots: {remember: 100d}}\n" + plans, 0, 132 * day}, {"meters: {calls: {remember: 100d}, slots: {remember: 20d}}\n" + plans, 0, 132 * day},
 	} {
 		stack, err := onaws.New(aws.Config{}, settings(func(s *onaws.Settings) { s.Config, s.Keep = c.config, c.keep }))
 		if err != nil || stack.Jobs.Keep != c.want {
@@ -77,6 +81,8 @@ func TestAStackIsNotMadeOfWhatIsWrong(t *testing.T) {
 	} {
 		if stack, err := onaws.New(aws.Config{}, settings(change)); err == nil || stack != nil {
 			t.Errorf("%s: %v, %v", name, stack, err)
+		} else if strings.Contains(err.Error(), "a pipeline needs") {
+			t.Errorf("%s is told of as a part that is missing: %v", name, err)
 		}
 	}
 }
