@@ -67,7 +67,9 @@ func (p *Pipeline) take(ctx context.Context, d Delivery, m message) (seen sighti
 
 // decide asks whether a job may start, writes the answer into its record, and starts it. have is
 // the record as it was read. It returns false if the record has changed since then.
-func (p *Pipeline) decide(ctx context.Context, d Delivery, m message, have, job Job, found bool) (seen sighting, done bool, err error) {
+func (p *Pipeline) decide(
+	ctx context.Context, d Delivery, m message, have, job Job, found bool,
+) (seen sighting, done bool, err error) {
 	seen = m.sighting(d)
 	next, answer, err := p.admit(ctx, m, job, found)
 	if errors.Is(err, headroom.TooMany) && p.opts.Later != nil {

@@ -47,8 +47,8 @@ func TestWorkThatIsNotChargedIsTold(t *testing.T) {
 	}
 }
 
-// TestAFailureIsToldWithItsJob: whoever reads the log finds the message and the job, also where not even
-// the job's record could be read.
+// TestAFailureIsToldWithItsJob: whoever reads the log finds the message and the job, also where not
+// even the job's record could be read.
 func TestAFailureIsToldWithItsJob(t *testing.T) {
 	for name, do := range map[string]func(w *world) error{
 		"consumer": func(w *world) error { return w.deliver(1) },

@@ -298,8 +298,8 @@ func (w *world) done(name, result string) (r Result, err error) {
 	return r, err
 }
 
-// ends is done where what becomes of the job is looked at, and not the answer: a state machine repeats
-// what fails.
+// ends is done where what becomes of the job is looked at, and not the answer: a state machine
+// repeats what fails.
 func (w *world) ends(name, result string) {
 	w.t.Helper()
 	_, _ = w.done(name, result)

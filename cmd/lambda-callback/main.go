@@ -1,6 +1,6 @@
-// Command lambda-callback is the Lambda function that charges a job after its work: the state
-// machine's last step, and the target of the status-change rule. onaws.FromEnv lists its
-// environment.
+// Command lambda-callback is the Lambda function that charges a job after its work. It is the last
+// step of the state machine, and the target of the rule for status changes. onaws.FromEnv lists its
+// environment variables.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command lambda-consumer is the Lambda function that takes jobs from the queue, asks for quota and
-// starts their executions. onaws.FromEnv lists its environment.
+// starts their executions. onaws.FromEnv lists its environment variables.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command lambda-reconcile is the Lambda function that finishes jobs whose last event never came
-// or whose charge is pending. onaws.FromEnv lists its environment.
+// Command lambda-reconcile is the Lambda function that finishes jobs whose last event never came or
+// whose charge is pending. onaws.FromEnv lists its environment variables.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command lambda-work is the sample work step of the state machine, to be replaced: it pretends to
-// synthesise. How long that takes and how it ends, the message says in its field "work".
+// Command lambda-work is a sample of the state machine's work step, to be replaced by your own. It
+// only pretends to work. The field "work" of the message says how long that takes and how it ends.
 package main
 
 import (
@@ -11,14 +11,18 @@ import (
 )
 
 type event struct {
-	Retries int `json:"retries"` // how often the state machine has retried this step
+	Retries int `json:"retries"` // how often the state machine has retried this step so far
 	Input   struct {
 		DurationSeconds float64 `json:"durationSeconds"`
 		Work            struct {
-			Seconds         float64  `json:"seconds"`         // how long it takes
-			DurationSeconds *float64 `json:"durationSeconds"` // how long the episode has become. Absent: as asked
-			Fail            string   `json:"fail"`            // the error that it ends with
-			FailTimes       int      `json:"failTimes"`       // how many tries end with the error "Temporary" before
+			// Seconds is how long the work takes.
+			Seconds float64 `json:"seconds"`
+			// DurationSeconds is how long the episode has become. Nil: as long as was asked for.
+			DurationSeconds *float64 `json:"durationSeconds"`
+			// Fail is the error that the work ends with. Empty: none.
+			Fail string `json:"fail"`
+			// FailTimes is how many tries end with the error "Temporary" first.
+			FailTimes int `json:"failTimes"`
 		} `json:"work"`
 	} `json:"input"`
 }

@@ -57,8 +57,9 @@ func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execut
 	}, true, nil
 }
 
-// failure says which kind of failure err is; nil is none. Handlers repeat whatever failed, so
-// whether a write without an answer took effect need not be told.
+// failure turns an error of the SDK into one of package headroom. It does not tell whether a write
+// without an answer took effect, because handlers repeat whatever failed. The failure of nil is
+// nil.
 func failure(err error, what string) error {
 	var api smithy.APIError
 	var answer *smithyhttp.ResponseError

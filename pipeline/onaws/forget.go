@@ -12,11 +12,13 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// Forget deletes all jobs of a user, and returns how many. It reads the whole table. Cut off
-// anywhere, it is called again. progress, unless it is nil, hears after each how many are gone.
+// Forget deletes all jobs of a user, and returns how many that were. It reads the whole table. If
+// it is cut off, it can be called again. progress, unless it is nil, is called after each job with
+// the number of jobs that are gone.
 //
-// While a job of the user is open it deletes none and fails with Conflict: a job that is gone
-// while it runs could not be charged, and a second delivery of its message would start it again.
+// If a job of the user is open, Forget deletes nothing and fails with ErrConflict. A job that is
+// deleted while it runs could not be charged, and a second delivery of its message would start it
+// again.
 func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int)) (jobs int, err error) {
 	if user == "" {
 		return 0, headroom.Errorf(headroom.Invalid, nil, "user is empty")

@@ -11,14 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 )
 
-// Names of the two states that tell whether the work is done, as in deploy/aws.
+// The names of the two states that tell whether the work is done, as they are in deploy/aws.
 const (
 	DefaultWorkState   = "Work"
 	DefaultChargeState = "Charge"
 )
 
-// Finished implements pipeline.Executions. It reads the history backwards, as far as the step that
-// charges or the one that failed: where the charge was entered, or the work was left, it is done.
+// Finished implements pipeline.Executions. It reads the history from its end, back to the state
+// that charges or the one that works. The work is done if the charge was entered, or the work was
+// left with a result.
 func (x *Executions) Finished(ctx context.Context, name string) (result []byte, done bool, err error) {
 	h := history{work: x.WorkState, charge: x.ChargeState}
 	if h.work == "" {
@@ -49,17 +50,20 @@ func (x *Executions) Finished(ctx context.Context, name string) (result []byte, 
 	return nil, false, nil
 }
 
-// history is what has been read of one so far, from its end.
+// history is what has been read of a history so far, from its end.
 type history struct {
 	work, charge string
 	result       []byte
 	done         bool
 
-	last    []byte // what the last task that succeeded has returned, before its state was left
-	success bool   // there is such a task
+	// success tells that a task has succeeded whose state was not left, and last is what it
+	// returned.
+	success bool
+	last    []byte
 }
 
-// read takes the next event before those that were read. It returns true if that settles it.
+// read takes the event that came before those read so far. It returns true if that settles the
+// question.
 func (h *history) read(e types.HistoryEvent) bool {
 	switch {
 	case e.LambdaFunctionSucceededEventDetails != nil:
@@ -70,7 +74,7 @@ func (h *history) read(e types.HistoryEvent) bool {
 		h.last, h.success = []byte(aws.ToString(e.ActivitySucceededEventDetails.Output)), true
 	case e.StateExitedEventDetails != nil:
 		if d := e.StateExitedEventDetails; aws.ToString(d.Name) == h.work {
-			// Left after a failure that was caught, it has no result.
+			// There is no result if the state was left because a failure was caught.
 			h.result, h.done = resultIn(d.Output)
 			return true
 		}
@@ -78,14 +82,15 @@ func (h *history) read(e types.HistoryEvent) bool {
 		d := e.StateEnteredEventDetails
 		switch aws.ToString(d.Name) {
 		case h.charge:
-			// An input that is cut off has no result that can be read: then the work was what was
-			// asked for.
+			// If the input was cut off, its result cannot be read. Then the work was what was asked
+			// for.
 			h.result, _ = resultIn(d.Input)
 			h.done = true
 			return true
 		case h.work:
 			if h.success {
-				// Its result, or that and its input together, was too much for a state.
+				// The work succeeded, and its result was too much for a state, alone or with the
+				// input.
 				h.result, h.done = h.last, true
 			}
 			return true
@@ -95,15 +100,15 @@ func (h *history) read(e types.HistoryEvent) bool {
 	return false
 }
 
-// resultIn returns what a state says of the work.
+// resultIn returns the result of the work in a state's input or output, and whether there is one.
 func resultIn(state *string) ([]byte, bool) {
 	var of map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(aws.ToString(state)), &of)
+	_ = json.Unmarshal([]byte(aws.ToString(state)), &of) // it may be cut off, and then has no result
 	result, given := of["result"]
 	return result, given
 }
 
-// arn is that of an execution.
+// arn is the ARN of an execution.
 func (x *Executions) arn(name string) string {
 	return strings.ReplaceAll(x.StateMachine, ":stateMachine:", ":execution:") + ":" + name
 }

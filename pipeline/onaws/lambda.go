@@ -15,14 +15,14 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Types of the errors that a function fails with, for the Retry and Catch of a state machine.
+// The types of the errors of a function, for the fields Retry and Catch of a state machine.
 const (
 	ErrorPermanent = "Headroom.Permanent" // no repeat will be better
 	ErrorTemporary = "Headroom.Temporary" // a repeat may be
 )
 
-// Function wires the pipeline of a Lambda function from its environment, with env in the place of
-// os.Getenv. See FromEnv.
+// Function wires the pipeline of a Lambda function from its environment variables, which FromEnv
+// lists. env takes the place of os.Getenv.
 func Function(ctx context.Context, env func(string) string) (*Stack, error) {
 	s, err := FromEnv(env)
 	if err != nil {
@@ -35,14 +35,14 @@ func Function(ctx context.Context, env func(string) string) (*Stack, error) {
 	return New(sdk, s)
 }
 
-// Fatal ends a function that cannot start. Lambda shows the line and starts it anew at the next
-// event.
+// Fatal logs why a function cannot start, and ends it. Lambda starts it again for the next event.
 func Fatal(err error) {
 	Logger(os.Stdout).Error("the function cannot start", "error", err.Error())
 	os.Exit(1)
 }
 
-// Logger logs in JSON, one object a line. A line of a Lambda function has the id of its request.
+// Logger logs in JSON, one object per line. In a Lambda function each line has the id of the
+// request.
 func Logger(w io.Writer) *slog.Logger {
 	return slog.New(requestLogs{slog.NewJSONHandler(w, nil)})
 }
@@ -64,9 +64,9 @@ func (h requestLogs) WithGroup(name string) slog.Handler {
 	return requestLogs{h.Handler.WithGroup(name)}
 }
 
-// Handler makes the handler of a Lambda function of one that fails with errors of package headroom.
-// Lambda then names the error by its type: ErrorPermanent or ErrorTemporary, so that a state
-// machine repeats only what a repeat may mend.
+// Handler makes a handler for Lambda out of one that fails with errors of package headroom. Lambda
+// then reports an error by its type, ErrorPermanent or ErrorTemporary, so that a state machine
+// retries only what a retry may mend.
 func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (Out, error) {
 		out, err := handle(ctx, in)
@@ -81,9 +81,9 @@ func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(co
 	}
 }
 
-// permanent tells of a code that only another event or another record can mend. Rights and tables
-// ("rejected"), or a program older than an item ("unreadable"), are mended while the state machine
-// repeats.
+// permanent reports whether no retry can mend an error with this code. Missing rights and tables
+// ("rejected"), and a program that is older than an item ("unreadable"), can be mended while the state
+// machine retries.
 func permanent(code headroom.Code) bool {
 	switch code {
 	case headroom.Invalid, headroom.Conflict, headroom.NotFound, headroom.TooOld:
@@ -92,15 +92,25 @@ func permanent(code headroom.Code) bool {
 	return false
 }
 
-// bounded ends each request after a time, with all its repeats: one that hangs must not take the
-// time of all others with it.
+// bounded ends each request to AWS after a time, with all its retries. A request that hangs must
+// not use up the time of all others.
 func bounded(within time.Duration) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
-		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("HeadroomDeadline",
-			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-				ctx, cancel := context.WithTimeout(ctx, within)
-				defer cancel()
-				return next.HandleInitialize(ctx, in)
-			}), middleware.Before)
+		return stack.Initialize.Add(deadline(within), middleware.Before)
 	}
+}
+
+// deadline is a step of a request of the SDK. It bounds all steps that come after it.
+type deadline time.Duration
+
+// ID implements middleware.InitializeMiddleware.
+func (deadline) ID() string { return "HeadroomDeadline" }
+
+// HandleInitialize implements middleware.InitializeMiddleware.
+func (d deadline) HandleInitialize(
+	ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+) (middleware.InitializeOutput, middleware.Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d))
+	defer cancel()
+	return next.HandleInitialize(ctx, in)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// Queue sends messages again that have to wait.
+// Queue sends messages that have to wait back to their queue. Client is needed.
 type Queue struct {
 	Client *sqs.Client
 
@@ -21,13 +21,13 @@ type Queue struct {
 	urls map[string]string // by ARN
 }
 
-// Later sends a copy of a message to the queue that it came from, which delivers it after a while:
-// at most 15 minutes, in whole seconds. The copy is a message of its own, so that its receives are
-// counted anew. Should the caller be cut off before it deletes the first one, both are delivered,
-// and the second is a repeat.
+// Later sends a copy of a message to the queue that it came from. The queue delivers it after the
+// given time, which is at most 15 minutes and counts in whole seconds. For the queue the copy is a
+// new message, so its receives are counted from the beginning. If the caller is cut off before it
+// deletes the first message, both are delivered, and the second does nothing.
 //
-// A FIFO queue delays no single message, and there it is an error: the message then comes back by
-// the queue's visibility timeout, and its group waits with it.
+// Later fails with ErrInvalid for a FIFO queue, which cannot delay a single message. The message
+// then comes back after the queue's visibility timeout, and its group waits with it.
 func (q *Queue) Later(ctx context.Context, d pipeline.Delivery, after time.Duration) error {
 	if strings.HasSuffix(d.Queue, ".fifo") {
 		return invalid("queue %s delays no single message", d.Queue)
@@ -54,7 +54,7 @@ func (q *Queue) Later(ctx context.Context, d pipeline.Delivery, after time.Durat
 	return failure(err, "queue "+d.Queue)
 }
 
-// url is the address of a queue, which is asked for once.
+// url is the address of a queue. It is asked for once, and then kept.
 func (q *Queue) url(ctx context.Context, arn string) (string, error) {
 	q.mu.Lock()
 	url, known := q.urls[arn]
