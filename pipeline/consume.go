@@ -278,7 +278,8 @@ func (p *Pipeline) letGo(ctx context.Context, mine Job) {
 }
 
 // Send makes the body of a message, for those who queue jobs: the fields that the consumer reads,
-// and more fields of the caller's own. It fails with Invalid if the consumer could not read it.
+// and more fields of the caller's own. It fails with headroom.Invalid if the consumer could not
+// read it.
 func Send(
 	jobID, userID, class string, seconds float64, attempt int, more map[string]json.RawMessage,
 ) ([]byte, error) {

@@ -88,8 +88,8 @@ const decisionClosed = "closed"
 // that counts. A job whose charge is pending becomes unpaid for good. If the charge was made and
 // not noted yet, it stays made.
 //
-// Close fails with Invalid if there is no reason, with NotFound if there is no job, and with
-// Conflict if the job has ended. To close a job again does no harm.
+// Close fails with headroom.Invalid if there is no reason, with headroom.NotFound if there is no
+// job, and with headroom.Conflict if the job has ended. To close a job again does no harm.
 func (p *Pipeline) Close(ctx context.Context, id, reason string) (Job, error) {
 	if reason == "" {
 		return Job{}, invalid("to close a job needs a reason")

@@ -81,8 +81,8 @@ type Pipeline struct {
 }
 
 // New returns a pipeline that decides with engine, prices by catalog, keeps jobs in jobs and runs
-// them by executions. It fails with Invalid if one of them is missing, if Hold is negative or
-// below a second, or if the catalog has no prices for the meter.
+// them by executions. It fails with headroom.Invalid if one of them is missing, if Hold is negative
+// or below a second, or if the catalog has no prices for the meter.
 func New(
 	engine *headroom.Engine, catalog *headroom.Catalog, jobs Jobs, executions Executions, opts Options,
 ) (*Pipeline, error) {

@@ -64,8 +64,9 @@ type Reconciliation struct {
 // and handles them as it reads. Shortly before the context ends it stops and keeps its place. So
 // each run makes progress, and a job that cannot be finished does not keep others from it.
 //
-// Reconcile fails with Invalid if the options are wrong, before it does anything. Otherwise its
-// error joins the failures of single jobs, and the result counts all jobs nevertheless.
+// Reconcile fails with headroom.Invalid if the options are wrong, before it does anything.
+// Otherwise its error joins the failures of single jobs, and the result counts all jobs
+// nevertheless.
 func (p *Pipeline) Reconcile(ctx context.Context, o ReconcileOptions) (Reconciliation, error) {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Describes = cmp.Or(o.Describes, DefaultDescribes)

@@ -33,7 +33,7 @@ import (
 //	HEADROOM_CALL_TIMEOUT   the longest that a request to AWS may take. Unset: 5s
 //	HEADROOM_TEST_CLOCK     an instant that takes the place of every clock, for tests of a stack only
 //
-// It fails with Invalid if a variable is wrong, or one that is needed is missing.
+// It fails with headroom.Invalid if a variable is wrong, or one that is needed is missing.
 func FromEnv(env func(string) string) (Settings, error) {
 	e := environment{get: env}
 	s := Settings{

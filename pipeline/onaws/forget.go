@@ -16,9 +16,9 @@ import (
 // it is cut off, it can be called again. progress, unless it is nil, is called after each job with
 // the number of jobs that are gone.
 //
-// If a job of the user is open, Forget deletes nothing and fails with ErrConflict. A job that is
-// deleted while it runs could not be charged, and a second delivery of its message would start it
-// again.
+// If a job of the user is open, Forget deletes nothing and fails with headroom.Conflict. A job that
+// is deleted while it runs could not be charged, and a second delivery of its message would start
+// it again.
 func (t *Jobs) Forget(ctx context.Context, user string, progress func(jobs int)) (jobs int, err error) {
 	if user == "" {
 		return 0, headroom.Errorf(headroom.Invalid, nil, "user is empty")

@@ -82,8 +82,8 @@ func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(co
 }
 
 // permanent reports whether no retry can mend an error with this code. Missing rights and tables
-// ("rejected"), and a program that is older than an item ("unreadable"), can be mended while the state
-// machine retries.
+// ("rejected"), and a program that is older than an item ("unreadable"), can be mended while the
+// state machine retries.
 func permanent(code headroom.Code) bool {
 	switch code {
 	case headroom.Invalid, headroom.Conflict, headroom.NotFound, headroom.TooOld:

@@ -26,8 +26,8 @@ type Queue struct {
 // new message, so its receives are counted from the beginning. If the caller is cut off before it
 // deletes the first message, both are delivered, and the second does nothing.
 //
-// Later fails with ErrInvalid for a FIFO queue, which cannot delay a single message. The message
-// then comes back after the queue's visibility timeout, and its group waits with it.
+// Later fails with headroom.Invalid for a FIFO queue, which cannot delay a single message. The
+// message then comes back after the queue's visibility timeout, and its group waits with it.
 func (q *Queue) Later(ctx context.Context, d pipeline.Delivery, after time.Duration) error {
 	if strings.HasSuffix(d.Queue, ".fifo") {
 		return invalid("queue %s delays no single message", d.Queue)

@@ -114,7 +114,7 @@ func (t *Jobs) encode(j pipeline.Job) map[string]types.AttributeValue {
 }
 
 // decode reads a job from its item. An attribute of another type is the application's own, and says
-// nothing. It fails with Unreadable if an attribute cannot be read.
+// nothing. It fails with headroom.Unreadable if an attribute cannot be read.
 func decode(item map[string]types.AttributeValue) (pipeline.Job, error) {
 	j := pipeline.Job{ID: str(item, attrID)}
 	for attr, into := range texts(&j) {

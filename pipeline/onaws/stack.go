@@ -32,7 +32,7 @@ type Stack struct {
 }
 
 // New wires a pipeline from the SDK's configuration and settings. It makes no request to AWS. It
-// fails with Invalid if something is missing or wrong.
+// fails with headroom.Invalid if something is missing or wrong.
 func New(sdk aws.Config, s Settings) (*Stack, error) {
 	if err := s.check(); err != nil {
 		return nil, err
