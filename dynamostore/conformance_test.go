@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,17 +40,26 @@ func TestModel(t *testing.T) {
 }
 
 func harness(engine string) storetest.Harness {
+	var names sync.Map // of the tables of each store
+	open := func(tb testing.TB, clock func() time.Time, table string) headroom.Store {
+		store, err := dynamostore.New(enginetest.Client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: table})
+		if err == nil {
+			err = store.CreateTables(context.Background())
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		names.Store(headroom.Store(store), table)
+		return store
+	}
 	return storetest.Harness{
 		Checks: 10,
 		Open: func(tb testing.TB, clock func() time.Time) headroom.Store {
-			store, err := dynamostore.New(enginetest.Client(tb, engine, &wire{clock: clock}, 3), dynamostore.Options{Table: fmt.Sprintf("users-%d", tables.Add(1))})
-			if err == nil {
-				err = store.CreateTables(context.Background())
-			}
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return store
+			return open(tb, clock, fmt.Sprintf("users-%d", tables.Add(1)))
+		},
+		Reopen: func(tb testing.TB, closed headroom.Store, clock func() time.Time) headroom.Store {
+			table, _ := names.Load(closed)
+			return open(tb, clock, table.(string))
 		},
 	}
 }

@@ -81,12 +81,16 @@ func firstFound(t *testing.T, name string) (part, printed string) {
 func playBroken(t *testing.T, name, of string) {
 	at := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
 	entry := slices.IndexFunc(parts, func(p part) bool { return p.name == of })
-	parts[entry].test(t, storetest.Harness{Open: func(_ testing.TB, clock func() time.Time) headroom.Store {
-		sound := memstore.New(clock)
-		s := &faulty{Store: sound, Forgetter: sound}
-		faults[at].spoil(s)
-		return s
-	}})
+	parts[entry].test(t, storetest.Harness{
+		Open: func(_ testing.TB, clock func() time.Time) headroom.Store {
+			sound := memstore.New(clock)
+			s := &faulty{Store: sound, Forgetter: sound}
+			faults[at].spoil(s)
+			return s
+		},
+		// A store in memory can still be used once it is closed.
+		Reopen: func(_ testing.TB, closed headroom.Store, _ func() time.Time) headroom.Store { return closed },
+	})
 }
 
 var firstFailure = regexp.MustCompile(`(?s)--- FAIL: TestAFaultIsNamed/.*`)
@@ -117,6 +121,14 @@ type faulty struct {
 	setPlan func(ctx context.Context, subject, plan string) error
 	owing   func(ctx context.Context, after string, limit int) ([]headroom.Key, string, error)
 	forget  func(ctx context.Context, subject string, meters []string, progress func(int)) (int, error)
+	closed  func()
+}
+
+func (s *faulty) Close() error {
+	if s.closed != nil {
+		s.closed()
+	}
+	return s.Store.Close()
 }
 
 func (s *faulty) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {

@@ -503,6 +503,18 @@ var faults = []fault{
 			}
 		},
 	},
+	{
+		"loses at its end what it wrote last",
+		"contract",
+		[]string{"what was acknowledged is there when the store is opened again", `want: record "last"`},
+		func(s *faulty) {
+			s.closed = func() {
+				shows(func(v *headroom.View) {
+					v.Records = without(v.Records, func(id string, _ headroom.Record) bool { return id == "last" })
+				})(s)
+			}
+		},
+	},
 
 	// What no direct rule shows: it takes many operations, long names, or many writers.
 	{"ids beyond the 150th are forgotten", "rules", []string{"hundreds of ids in one week", "repeat"}, func(s *faulty) {
