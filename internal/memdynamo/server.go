@@ -73,7 +73,6 @@ func (s *Server) answer(op string, body []byte) (status int, answer []byte) {
 }
 
 func (s *Server) setUp(op string, body []byte) ([]byte, error) {
-	type element struct{ AttributeName, KeyType, AttributeType string }
 	var in struct {
 		TableName               string
 		KeySchema               []element
@@ -88,19 +87,10 @@ func (s *Server) setUp(op string, body []byte) ([]byte, error) {
 		if t != nil {
 			return nil, &failure{code: "ResourceInUseException", message: "Table already exists: " + in.TableName}
 		}
-		keys := make([]string, len(in.KeySchema))
-		for i, k := range in.KeySchema {
-			keys[i] = k.AttributeName
-			if i > 1 || k.KeyType != []string{"HASH", "RANGE"}[i] {
-				return nil, unmodelled("this KeySchema")
-			}
+		var err error
+		if t, err = newTable(in.KeySchema, in.AttributeDefinitions); err != nil {
+			return nil, err
 		}
-		for _, a := range in.AttributeDefinitions {
-			if a.AttributeType != "S" {
-				return nil, unmodelled("a key of type %s", a.AttributeType)
-			}
-		}
-		t = &table{keys: keys}
 		s.tables = s.tables.with(in.TableName, t)
 	}
 	if t == nil {
@@ -124,4 +114,23 @@ func (s *Server) setUp(op string, body []byte) ([]byte, error) {
 		ttl = map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": name}
 	}
 	return json.Marshal(map[string]any{"TimeToLiveDescription": ttl})
+}
+
+// element is one of a KeySchema or of AttributeDefinitions.
+type element struct{ AttributeName, KeyType, AttributeType string }
+
+func newTable(schema, attributes []element) (*table, error) {
+	keys := make([]string, len(schema))
+	for i, k := range schema {
+		keys[i] = k.AttributeName
+		if i > 1 || k.KeyType != []string{"HASH", "RANGE"}[i] {
+			return nil, unmodelled("this KeySchema")
+		}
+	}
+	for _, a := range attributes {
+		if a.AttributeType != "S" {
+			return nil, unmodelled("a key of type %s", a.AttributeType)
+		}
+	}
+	return &table{keys: keys}, nil
 }
