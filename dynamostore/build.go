@@ -74,8 +74,8 @@ func (l layout) guardIDs(e *expression, c headroom.Change, seen item) {
 	e.isMap(field("Holds"))
 }
 
-// wholeMaps are maps of the item that a change writes as a whole, because an expression cannot set a map
-// and a child of it. A map is nil if the change writes only its children.
+// wholeMaps are maps of the item that a change writes as a whole, because an expression cannot set
+// a map and a child of it. A map is nil if the change writes only its children.
 type wholeMaps struct {
 	young, holds, grants map[string]types.AttributeValue
 }
@@ -106,8 +106,8 @@ func (l layout) buildMaps(e *expression, c headroom.Change, seen item, maps whol
 	}
 }
 
-// buildRecords writes what the change does to records. A hold stands in a map of its own, by its full
-// id, and hides what else is remembered of the id.
+// buildRecords writes what the change does to records. A hold stands in a map of its own, by its
+// full id, and hides what else is remembered of the id.
 func (l layout) buildRecords(e *expression, c headroom.Change, seen item) wholeMaps {
 	path := func(field, key string) string { return e.name(l.field(c.Key.Meter, field), key) }
 	var w wholeMaps
@@ -151,8 +151,9 @@ func (l layout) buildRecords(e *expression, c headroom.Change, seen item) wholeM
 	return w
 }
 
-// remembered is what stands in the item for a record. A record that takes the place of another says its
-// version, because the ledger may have the earlier one, and a late copy may still bring it there.
+// remembered is what stands in the item for a record. A record that takes the place of another says
+// its version, because the ledger may have the earlier one, and a late copy may still bring it
+// there.
 func (l layout) remembered(r headroom.RecordStep, seen item) types.AttributeValue {
 	text := r.Is.String()
 	switch {
@@ -170,8 +171,8 @@ func (l layout) remembered(r headroom.RecordStep, seen item) types.AttributeValu
 	return str(text)
 }
 
-// stands returns the text of the record that a step rewrites, from the item or else from the ledger. If
-// neither was seen, it is the text that it has most often.
+// stands returns the text of the record that a step rewrites, from the item or else from the
+// ledger. If neither was seen, it is the text that it has most often.
 func (it item) stands(r headroom.RecordStep) string {
 	name := idName(r.ID)
 	known := []map[string]string{it.ops, it.before, it.fromLedger}
@@ -186,8 +187,8 @@ func (it item) stands(r headroom.RecordStep) string {
 	return r.Was.String()
 }
 
-// buildWas guards that a record is what the change takes it for. It removes the record from where it
-// does not belong after the change.
+// buildWas guards that a record is what the change takes it for. It removes the record from where
+// it does not belong after the change.
 func (l layout) buildWas(e *expression, c headroom.Change, r headroom.RecordStep, seen item) {
 	name := idName(r.ID)
 	young := e.name(l.field(c.Key.Meter, "Ops"), name)

@@ -11,8 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// formTries bounds how often a write is built anew because the item has another form than the write was
-// built for, while the guard of the change itself holds.
+// formTries bounds how often a write is built anew because the item has another form than the write
+// was built for, while the guard of the change itself holds.
 const formTries = 12
 
 // commit is a Commit under way.
@@ -35,8 +35,8 @@ const (
 )
 
 // Commit implements headroom.Store. The first try is blind. It is written for an item in its usual
-// form, with no ids in the ledger unless the store remembers some. If the item has another form, the
-// failed condition tells, and the next try is written for that.
+// form, with no ids in the ledger unless the store remembers some. If the item has another form,
+// the failed condition tells, and the next try is written for that.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	w := &commit{Store: s, change: c, seen: item{key: c.Key}}
 	if !c.Epoch.IsZero() {
@@ -58,7 +58,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 		}
 	}
 	if len(c.Grants) > 0 && !s.layout.numericGrants(w.seen) {
-		return v, false, nil // others drew on the grants in between: the engine waits a little and decides again
+		return v, false, nil // others drew on the grants: the engine waits a little and decides again
 	}
 	return headroom.View{}, false, w.doubtful(headroom.Errorf(headroom.Contended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
 }
@@ -66,8 +66,8 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 // doubtful returns an error for what it means if something that was sent may yet take effect.
 func (w *commit) doubtful(err error) error { return answer{unsure: w.unsure}.doubtful(err) }
 
-// recall looks in the ledger if the store remembers that it holds ids of this key. It reports whether
-// one is there that the change takes for new.
+// recall looks in the ledger if the store remembers that it holds ids of this key. It reports
+// whether one is there that the change takes for new.
 func (w *commit) recall(ctx context.Context) (charged bool, err error) {
 	g, ok := w.moved.recall(w.change.Key, w.change.Epoch)
 	if !ok {
@@ -169,8 +169,8 @@ func (w *commit) done(ctx context.Context, c headroom.Change, attrs attributes, 
 	return after.view(c.IDs(), orNow(c.Now, now))
 }
 
-// find sees the item that a failed condition was checked against, with what the ledger adds to it, and
-// returns the time. engines is the time of the answer that the condition failed.
+// find sees the item that a failed condition was checked against, with what the ledger adds to it,
+// and returns the time. engines is the time of the answer that the condition failed.
 func (w *commit) find(ctx context.Context, failed *types.ConditionalCheckFailedException, engines time.Time) (now time.Time, err error) {
 	var it item
 	now = engines
@@ -206,15 +206,16 @@ func (l layout) counted(c headroom.Change, attrs attributes) bool {
 	})
 }
 
-// needsAdopting reports whether a change cannot be one write: it closes a foreign window, and the map
-// that is to keep its total is not there yet.
+// needsAdopting reports whether a change cannot be one write: it closes a foreign window, and the
+// map that is to keep its total is not there yet.
 func (l layout) needsAdopting(c headroom.Change, seen item) bool {
 	return slices.ContainsFunc(c.Steps, func(step headroom.Step) bool {
 		return step.Opens && l.form(c.Key.Meter, step, seen) == formForeign
 	})
 }
 
-// adopt gives an item our own form where a foreign window is in the way of a change. It changes no count.
+// adopt gives an item our own form where a foreign window is in the way of a change. It changes no
+// count.
 func (s *Store) adopt(ctx context.Context, c headroom.Change, seen item) error {
 	var e expression
 	meter := c.Key.Meter

@@ -19,7 +19,8 @@ import (
 )
 
 // The ledger lists who may owe, so that a sweep finds the debts that nobody looks at. A row of the
-// list is written before the charge that leaves the debt, and deleted after the debt is taken off:
+// list is written before the charge that leaves the debt, and deleted after the debt is taken off.
+// It has
 //
 //	key        S  "owes#" and two digits, from the hash of the subject's key in the ledger
 //	row        S  96 bits of that hash, "#", and idName of the operation id
@@ -28,8 +29,8 @@ import (
 //	operation  S  the id
 //	since      N  the engine's time when the row was written, Unix seconds
 //
-// No row has a time to live. One that is there for no debt is left by a charge that was refused, or
-// whose writer died: it goes when it is older than any charge can be on its way.
+// No row has a time to live. A row without a debt was left by a charge that was refused or whose
+// writer died. It is deleted when it is older than any charge can be on its way.
 const (
 	owesShards = 16
 	owesOld    = time.Hour
@@ -82,7 +83,8 @@ func (s *Store) putOwes(ctx context.Context, r owesRow) (time.Time, error) {
 	row[owesSince] = num(r.since)
 	put := []types.WriteRequest{{PutRequest: &types.PutRequest{Item: row}}}
 	var out *dynamodb.BatchWriteItemOutput
-	// To the caller it is no write: a row changes nothing that is charged. It goes as a batch, for which Headroom has the right already.
+	// For the caller this is no write, because a row changes nothing that is charged. It is sent as
+	// a batch, for which Headroom has the right anyway.
 	got, err := s.do(ctx, reads, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
 		out, err = s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{s.opts.Ledger: put}}, opt)
 		return err
@@ -103,8 +105,8 @@ func ended(c headroom.Change) (ids []string) {
 	return ids
 }
 
-// charged are the operations of which c would have added a debt, that were charged before and of
-// which nothing is owed: as long as they are remembered no charge of them can come any more.
+// charged are the operations for which c would have added a debt, but which were charged before and
+// owe nothing. As long as they are remembered, they cannot be charged again.
 func charged(c headroom.Change, v headroom.View) (ids []string) {
 	for _, d := range c.Debts {
 		known := v.Records[d.ID].Kind == headroom.KindDeduct
@@ -115,8 +117,8 @@ func charged(c headroom.Change, v headroom.View) (ids []string) {
 	return ids
 }
 
-// unlist deletes the rows of operations that owe nothing. If that fails they are deleted when they
-// are old.
+// unlist deletes the rows of operations that owe nothing. If that fails, a sweep deletes them when
+// they are old.
 func (s *Store) unlist(ctx context.Context, key headroom.Key, ids []string) {
 	rows := make([]types.WriteRequest, len(ids))
 	for i, id := range ids {
@@ -128,8 +130,8 @@ func (s *Store) unlist(ctx context.Context, key headroom.Key, ids []string) {
 }
 
 // Owing implements headroom.Store. Each page is of one partition of the list. It deletes rows that
-// have been there for an hour without a debt. A row that does not read it logs: it blocks no other. As
-// long as it tells the key, the key is listed.
+// have been there for an hour without a debt. If a row does not read, Owing logs that and goes on,
+// and it lists the key if the row tells it.
 func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []headroom.Key, next string, err error) {
 	shard, from := 0, ""
 	if after != "" {
@@ -152,7 +154,7 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) (keys []head
 			if row.key.Subject == "" || row.key.Meter == "" {
 				continue
 			}
-			row.since = now.Unix() // as one that is new it is kept
+			row.since = now.Unix() // kept as if it were new
 		}
 		rows = append(rows, row)
 	}
@@ -203,8 +205,8 @@ func owesOf(attrs map[string]types.AttributeValue) (owesRow, error) {
 	return row, nil
 }
 
-// owes reports whether a key may have a debt that its rows tell of. Those that tell of none, and are
-// old, are deleted.
+// owes reports whether a key may have a debt that its rows tell of. It deletes old rows that tell
+// of none.
 func (s *Store) owes(ctx context.Context, rows []owesRow, now time.Time) bool {
 	old := func(r owesRow) bool { return now.Sub(time.Unix(r.since, 0)) >= owesOld }
 	if !slices.ContainsFunc(rows, old) {
@@ -212,7 +214,7 @@ func (s *Store) owes(ctx context.Context, rows []owesRow, now time.Time) bool {
 	}
 	it, _, err := s.get(ctx, rows[0].key, true)
 	if err != nil {
-		return true // who is told of the key finds out
+		return true // the caller finds out
 	}
 	may := false
 	for _, r := range rows {
@@ -227,7 +229,7 @@ func (s *Store) owes(ctx context.Context, rows []owesRow, now time.Time) bool {
 	return may
 }
 
-// deleteOwes deletes a row as it was seen: one that was written anew since is of a charge to come.
+// deleteOwes deletes a row if nobody has written it anew. A new one is of a charge to come.
 func (s *Store) deleteOwes(ctx context.Context, r owesRow) error {
 	var e expression
 	e.equal(e.name(owesSince), num(r.since))

@@ -1,5 +1,5 @@
-// Package dynamostore keeps state in DynamoDB. A subject has one item, which may be the application's
-// own, and a deduction is one conditional write on it.
+// Package dynamostore keeps state in DynamoDB. A subject has one item, which may be the
+// application's own, and a deduction is one conditional write on it.
 //
 // layout.go describes the item, commit.go the protocol of a write, build.go and step.go the write
 // itself, and ledger.go the table that takes what would make an item large.
@@ -26,11 +26,13 @@ import (
 type Options struct {
 	// Table is the table of subjects.
 	Table string
-	// Ledger is the table that takes what would make a subject's item large. Empty: Table + "-ledger".
+	// Ledger is the table that takes what would make a subject's item large. Empty: Table +
+	// "-ledger".
 	Ledger string
 	// Names are the names of attributes.
 	Names Names
-	// Meter is the meter whose window and count lie in Names.Window and Names.Count. Empty: "slots".
+	// Meter is the meter whose window and count lie in Names.Window and Names.Count. Empty:
+	// "slots".
 	Meter string
 	// Limit is the limit of that meter that lies there. Empty: "week".
 	Limit string
@@ -87,8 +89,8 @@ const (
 
 var _ headroom.Store = (*Store)(nil)
 
-// Open connects with the SDK's own configuration: credentials, profile, region and retries come from
-// its usual chain. It fails with headroom.Invalid.
+// Open connects with the SDK's own configuration: credentials, profile, region and retries come
+// from its usual chain. It fails with headroom.Invalid.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	// Without this the SDK writes to stderr what its errors say too.
 	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
@@ -143,12 +145,14 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// mostLimits is how many limits of one meter a write can count. DynamoDB takes expressions of 4 KB and
-// of 300 operators and functions ("Service, account, and table quotas" in the developer guide). The
-// largest write refunds what counts in two closed windows of each limit and drew on every grant.
+// mostLimits is how many limits of one meter a write can count. DynamoDB takes expressions of 4 KB
+// and of 300 operators and functions ("Service, account, and table quotas" in the developer guide).
+// The largest write refunds what counts in two closed windows of each limit and drew on every
+// grant.
 const mostLimits = 16
 
-// MostLimits is how many limits of one meter the plans of a catalog may have together. headroom.New asks for it.
+// MostLimits is how many limits of one meter the plans of a catalog may have together. headroom.New
+// asks for it.
 func (s *Store) MostLimits() int { return mostLimits }
 
 // Load implements headroom.Store.
@@ -167,7 +171,7 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 func (s *Store) SetPlan(ctx context.Context, subject, plan string) error {
 	var e expression
 	if plan == "" {
-		// An item that is not there has no plan, and is not to be made for that.
+		// An item that is not there has no plan. It must not be made for that.
 		e.require("attribute_exists(" + e.name(s.layout.names.Subject) + ")")
 		e.remove(e.name(s.layout.names.Plan))
 	} else {
@@ -209,8 +213,9 @@ func (s *Store) attributes(ctx context.Context, subject string, consistent bool)
 	return out.Item, got.now, nil
 }
 
-// update writes one item. If the condition fails, it returns a *types.ConditionalCheckFailedException
-// as it came. If the item would be too large, it moves ids out of it and tries again.
+// update writes one item. If the condition fails, it returns a
+// *types.ConditionalCheckFailedException as it came. If the item would be too large, it moves ids
+// out of it and tries again.
 func (s *Store) update(ctx context.Context, subject string, e *expression) (map[string]types.AttributeValue, answer, error) {
 	var full error // that nothing in the item can move
 	for try := 0; ; try++ {

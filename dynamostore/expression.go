@@ -11,13 +11,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// expression gathers the parts of an update. Every name is aliased: count, limit and window are reserved words, and an operation id may hold anything.
+// expression gathers the parts of an update. Every name has an alias, because count, limit and
+// window are reserved words and an operation id may hold any character.
 type expression struct {
 	sets, adds, removes, conditions []string
 	names                           map[string]string // by alias
 	aliases                         map[string]string // by name
 	values                          map[string]types.AttributeValue
-	once                            bool // it is not sent again while an attempt before may yet take effect
+
+	// once is for an update that must not be sent again while an earlier attempt may take effect.
+	once bool
 }
 
 // name returns the alias of an attribute path: the top-level name, then keys of nested maps.
@@ -86,7 +89,7 @@ func (e *expression) into(in *dynamodb.UpdateItemInput) {
 	for _, alias := range aliases.FindAllString(aws.ToString(in.UpdateExpression)+" "+aws.ToString(in.ConditionExpression), -1) {
 		used[alias] = true
 	}
-	// A part may have asked for a name and then had no need of it. DynamoDB refuses such a name.
+	// DynamoDB refuses a name that no part uses.
 	maps.DeleteFunc(e.names, func(alias, _ string) bool { return !used[alias] })
 }
 

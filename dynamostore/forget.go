@@ -17,11 +17,13 @@ import (
 
 var _ headroom.Forgetter = (*Store)(nil)
 
-// Forget implements headroom.Forgetter. It deletes the subject's rows of the ledger, then takes Headroom's attributes
-// and the plan out of the item, and deletes the item if nothing but the key is left. Then it looks at the ledger once
-// more, since a writer may have moved ids there. The item goes after the ledger, for it says of which meters there are rows.
+// Forget implements headroom.Forgetter. It deletes the subject's rows of the ledger. Then it takes
+// Headroom's attributes and the plan out of the item, and deletes the item if nothing but the key
+// is left. The item goes after the ledger, because it says for which meters there are rows. In the
+// end it looks at the ledger once more, because a writer may have moved ids there.
 //
-// It needs more rights than anything else: DeleteItem on the table, Query and BatchWriteItem on the ledger.
+// It needs rights that nothing else needs: DeleteItem on the table, and Query and BatchWriteItem on
+// the ledger.
 func (s *Store) Forget(ctx context.Context, subject string, meters []string, progress func(rows int)) (rows int, err error) {
 	done := func(n int) {
 		if rows += n; n > 0 {
@@ -50,7 +52,8 @@ func (s *Store) Forget(ctx context.Context, subject string, meters []string, pro
 // removedAtOnce is how many attributes one expression removes.
 const removedAtOnce = 100
 
-// forgetItem takes Headroom's attributes out of an item. It is not made where it is not there.
+// forgetItem takes Headroom's attributes out of an item. It does not make an item that is not
+// there.
 func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string]types.AttributeValue) error {
 	ours := slices.DeleteFunc(slices.Sorted(maps.Keys(attrs)), func(name string) bool { return !s.layout.owns(name) })
 	var failed *types.ConditionalCheckFailedException
@@ -72,7 +75,7 @@ func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string
 	if len(attrs) > 1 {
 		return nil
 	}
-	// Nothing but the key is left. Who writes of the subject meanwhile keeps the item.
+	// Nothing but the key is left. If somebody writes meanwhile, the item stays.
 	in := &dynamodb.DeleteItemInput{TableName: &s.opts.Table, Key: s.key(subject), ExpressionAttributeNames: map[string]string{}}
 	var none []string
 	for i, name := range []string{s.layout.names.Window, s.layout.names.Count, s.layout.names.Plan, s.layout.field(s.layout.meter, "Format")} {
@@ -91,7 +94,8 @@ func (s *Store) forgetItem(ctx context.Context, subject string, attrs map[string
 	return err
 }
 
-// forgetRows deletes the rows of a subject from the ledger: those of its keys, and those of the list of who owes.
+// forgetRows deletes a subject's rows from the ledger: those of its keys, and those in the list of
+// who may owe.
 func (s *Store) forgetRows(ctx context.Context, subject string, meters []string, done func(n int)) error {
 	for _, meter := range meters {
 		if err := s.deleteRows(ctx, ledgerOf(headroom.Key{Subject: subject, Meter: meter}), "", done); err != nil {
@@ -106,7 +110,8 @@ func (s *Store) forgetRows(ctx context.Context, subject string, meters []string,
 	return nil
 }
 
-// deleteRows deletes the rows of a key of the ledger; with a subject given only those that name it.
+// deleteRows deletes the rows of a key of the ledger. If a subject is given, it deletes only those
+// that name it.
 func (s *Store) deleteRows(ctx context.Context, key types.AttributeValue, subject string, done func(n int)) error {
 	in := &dynamodb.QueryInput{
 		TableName: &s.opts.Ledger, ConsistentRead: aws.Bool(true),
@@ -123,7 +128,7 @@ func (s *Store) deleteRows(ctx context.Context, key types.AttributeValue, subjec
 		if err != nil {
 			return err
 		}
-		// The engine would read, and charge for, as much if it left some out.
+		// A filter would save nothing: the engine charges for all rows that it reads.
 		named := slices.DeleteFunc(out.Items, func(row map[string]types.AttributeValue) bool {
 			of, _ := row["subject"].(*types.AttributeValueMemberS)
 			return subject != "" && (of == nil || of.Value != subject)

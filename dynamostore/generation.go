@@ -7,7 +7,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// generation is how far the moving of ids has come on an item: within one epoch, whoever finds it unchanged knows that no id has left the item in between.
+// generation is how far the moving of ids has come on an item. Whoever finds it unchanged within
+// one epoch knows that no id has left the item in between.
 type generation struct {
 	gen           int64
 	epoch, before time.Time
@@ -18,7 +19,7 @@ func (it item) generation() generation {
 	return generation{it.gen, it.state.Epoch, it.state.EpochBefore, it.spilt}
 }
 
-// under makes it an item of which so much is known.
+// under makes it an item of which only g is known.
 func (it *item) under(g generation) {
 	it.gen, it.state.Epoch, it.state.EpochBefore, it.spilt = g.gen, g.epoch, g.before, g.spilt
 }
@@ -26,7 +27,9 @@ func (it *item) under(g generation) {
 // mostGenerations bounds the memory that generations takes, to about 2 MB.
 const mostGenerations = 10_000
 
-// generations remembers of which keys the ledger holds ids, so that the next deduction can look there first and then write, rather than learn it from a failed write. What it remembers may be out of date: the write finds out.
+// generations remembers for which keys the ledger holds ids. So the next deduction can look there
+// first, and need not learn it from a failed write. What it remembers may be out of date: the guard
+// of the write finds out.
 type generations struct {
 	mu sync.Mutex
 	of map[headroom.Key]generation
@@ -52,7 +55,7 @@ func (gs *generations) learn(it item) {
 	gs.of[it.key] = it.generation()
 }
 
-// recall returns what is remembered of a key within an epoch.
+// recall returns what is remembered of a key, if it is of this epoch.
 func (gs *generations) recall(key headroom.Key, epoch time.Time) (generation, bool) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

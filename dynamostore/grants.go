@@ -11,8 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// Attributes of a grant in format 2. A write can add to one of them, where the text of format 1 has to be
-// replaced as a whole, by a write that knows it exactly.
+// Attributes of a grant in format 2. A write can add to one of them blindly. The text of format 1
+// had to be replaced as a whole, by a write that knew it exactly.
 const (
 	grantUnits   = "units"
 	grantUsed    = "used"
@@ -20,7 +20,7 @@ const (
 )
 
 // numericGrants reports whether grants are written as numbers. An item may still have some as text,
-// until something is drawn on them.
+// until a charge draws on them.
 func (l layout) numericGrants(it item) bool { return l.writes(it) > formatOne }
 
 // grantValue is what stands in an item for a grant.
@@ -72,7 +72,8 @@ func (r *reader) grants(name string) (grants map[string]headroom.Grant, texts ma
 	return grants, texts
 }
 
-// buildGrants writes what the change does to grants; of an item that has no map of them yet, into whole.
+// buildGrants writes what the change does to grants. If the item has no map of them yet, it writes
+// them into whole, which becomes the map.
 func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole map[string]types.AttributeValue) {
 	numeric := l.numericGrants(seen)
 	all := l.field(c.Key.Meter, "Grants")
@@ -80,7 +81,7 @@ func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole m
 		at, used := e.name(all, g.ID), e.name(all, g.ID, grantUsed)
 		is, known := seen.state.Grants[g.ID]
 		if !known && g.Was != nil {
-			is = *g.Was // not seen yet: as it was when the change was made
+			is = *g.Was // the item was not seen yet: this is how it was when the change was made
 		}
 		_, text := seen.grantTexts[g.ID]
 		text = text || !numeric

@@ -107,9 +107,10 @@ func (p past) lost(start time.Time) {
 	p.totals[start.Unix()] = headroom.Total{Start: start, Unknown: true}
 }
 
-// before returns the totals of windows that start before t, the latest first, and that of t itself if
-// it is known to be incomplete. The others are left from a window that a wrong clock opened, and do not
-// count. older are totals from the ledger. Those of the item are younger, and go before them.
+// before returns the totals of windows that start before t, the latest first, and that of t itself
+// if it is known to be incomplete. The others are left from a window that a wrong clock opened, and
+// do not count. older are totals from the ledger. Those of the item are younger, and go before
+// them.
 func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
 	all := []headroom.Total{}
 	add := func(p headroom.Total) {

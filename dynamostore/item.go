@@ -194,8 +194,9 @@ func (l layout) changedByHand(r *reader, names counterNames, gone string, known 
 }
 
 // lost returns the starts of the weeks whose totals are not known because a writer that keeps none
-// turned the window from known to week. These are the known week and those after it that came and went.
-// If it turned the window back, they are the known week and the one that is counted a second time.
+// turned the window from known to week. These are the known week and those after it that came and
+// went. If it turned the window back, they are the known week and the one that is counted a second
+// time.
 func lost(known, week headroom.Window, now time.Time) []time.Time {
 	if known.IsZero() {
 		return nil

@@ -162,8 +162,8 @@ func (l layout) distinct() error {
 	return nil
 }
 
-// idName is the name that an operation id has in a map or in the ledger. A short id is its own name.
-// A longer one has 96 bits of its SHA-256, written in 17 characters, which no short id has.
+// idName is the name that an operation id has in a map or in the ledger. A short id is its own
+// name. A longer one has 96 bits of its SHA-256, written in 17 characters, which no short id has.
 func idName(id string) string {
 	if len(id) <= 16 {
 		return id

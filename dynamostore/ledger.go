@@ -16,43 +16,41 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// The ledger is a table of Headroom's own for what would make a subject's item large. Its rows are
+// The ledger is a table of Headroom's own. It takes what would make a subject's item large. A row
+// has
 //
-//	key      S  length of the meter's name, "#", the meter's name, the subject: no two keys of Headroom's fall together
-//	row      S  "op#" and idName of an operation id, or "past#LIMIT#" and the start of a closed window, RFC 3339;
-//	            of a version N above 0, that and NUL and N in 17 digits
+//	key      S  the length of the meter's name, "#", the meter's name, the subject. So no two keys
+//	            of Headroom's are the same
+//	row      S  "op#" and the idName of an operation id, or "past#LIMIT#" and the start of a closed
+//	            window, RFC 3339. A version N above 0 adds NUL and N in 17 digits
 //	charge   S  of an id: its headroom.Record
-//	epoch    N  of an id: the label of the generation that it belongs to, Unix seconds
-//	total    N  of a window: what was charged in it; S "?" if that is not known
-//	expires  N  when DynamoDB may delete the row, Unix seconds. For cleaning only: it lies so late that what the row says need not be remembered then, whether the row is still there or not
+//	epoch    N  of an id: the label of its generation, Unix seconds
+//	total    N  of a window: what was charged in it. S "?" if that is not known
+//	expires  N  when DynamoDB may delete the row, Unix seconds. By then nothing depends on the row
 //
-// Beside these it lists who may owe: see debts.go.
+// The ledger also lists who may owe: see debts.go.
 //
-// An id is copied here before it leaves the item, and quotaGen grows in the same write that removes it. A deduction that finds quotaGen above 0 first looks here and then writes under the quotaGen that it saw:
-// an id that is neither here at that look nor in the item at that write was not charged.
+// An id is copied to the ledger before it leaves the item, and quotaGen grows in the same write
+// that removes it. A deduction that finds quotaGen above 0 first looks in the ledger and then
+// writes under the quotaGen that it saw. An id that is neither in the ledger at that look nor in
+// the item at that write was not charged.
 //
-// A look takes the greatest version whose generation is remembered. A row of a later version hides the
-// earlier ones, so that it does not matter when a copy of one of these comes. A name has at most 17
-// bytes, so that what ends in NUL and 17 digits is the row of no other name.
+// A look takes the greatest version whose generation is remembered. So a late copy of an earlier
+// version does no harm. A name has at most 17 bytes, so a key that ends in NUL and 17 digits
+// belongs to no other name.
 const (
 	ledgerKey     = "key"
 	ledgerSort    = "row"
 	ledgerExpires = "expires"
 
-	unitBytes   = 1024           // a write is paid by
-	itemBytes   = 960            // past this size of Headroom's attributes ids move, so that a write stays at one unit
-	stepBytes   = 256            // if they have not moved by the time that the item has grown by so much more, somebody tries again
-	idBytes     = 384            // so much room for ids there is at least. Where the rest leaves less, the item may take more units: to move each id at once would cost more
-	pastMost    = 8              // past this number of totals the oldest move,
-	pastKept    = 4              // and this many stay
-	pastBytes   = 16             // that a total takes
-	lookRows    = 25             // that a look for one id reads at once; most have one version or none
-	rowsAtOnce  = 25             // as many as one BatchWriteItem takes
-	idsAtMost   = 75             // that move at once if many have gathered: an expression has at most 4 KB
-	drainBytes  = 32 * unitBytes // past so many bytes of ids each writer moves some: an earlier release kept them, or the ledger failed for long
-	batchTries  = 5
+	// batchTries bounds how often the rows are sent again that an engine leaves unwritten.
+	batchTries = 5
+	// lookRows is how many rows a look for one id reads at once. Most ids have one version or none.
+	lookRows = 25
+	// rowsAtOnce is how many rows one BatchWriteItem takes.
+	rowsAtOnce = 25
+	// mostVersion is the greatest version that has 17 digits.
 	mostVersion = 1e17 - 1
-	passedSlack = 24 * time.Hour
 )
 
 func ledgerOf(key headroom.Key) types.AttributeValue {
@@ -100,7 +98,8 @@ func (it *item) knows(before item) {
 	}
 }
 
-// complete adds to an item what the ledger has of it: the records of some ids, and the whole history if it is asked for.
+// complete adds to an item what the ledger has of it: the records of some ids, and the whole
+// history if that is asked for.
 func (s *Store) complete(ctx context.Context, it *item, ids []string, history, consistent bool) error {
 	if it.gen != 0 {
 		if err := s.lookUp(ctx, it, ids, consistent); err != nil {
@@ -133,7 +132,8 @@ func (s *Store) complete(ctx context.Context, it *item, ids []string, history, c
 	return nil
 }
 
-// lookUp finds the records of ids in the ledger that are not in the item, if their generation is still remembered.
+// lookUp finds in the ledger the records of ids that the item does not have, if their generation is
+// still remembered.
 func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent bool) error {
 	for _, id := range ids {
 		name := idName(id)
@@ -151,7 +151,8 @@ func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent b
 	return nil
 }
 
-// lookUpOne takes the greatest version of the name that is remembered. Rows between its versions are of ids that begin like the name and NUL.
+// lookUpOne takes the greatest version of a name that is remembered. The rows between its versions
+// belong to ids that begin with the name and NUL.
 func (s *Store) lookUpOne(ctx context.Context, it *item, name string, consistent bool) error {
 	found := false
 	err := s.query(ctx, it.key, consistent, lookRows, "#r BETWEEN :from AND :to", attributes{
@@ -172,7 +173,7 @@ func (s *Store) lookUpOne(ctx context.Context, it *item, name string, consistent
 
 type attributes = map[string]types.AttributeValue
 
-// query reads rows of a key, the last first, until next has seen enough.
+// query reads rows of a key, the last first, until next says that it needs no more.
 func (s *Store) query(ctx context.Context, key headroom.Key, consistent bool, atOnce int32, condition string, values attributes, next func(*reader) bool) error {
 	values[":k"] = ledgerOf(key)
 	var from attributes
@@ -210,13 +211,14 @@ func mapWith[V any](m map[string]V, key string, value V) map[string]V {
 	return more
 }
 
-// movedTotal is a row of the history.
+// movedTotal is a total in the ledger.
 type movedTotal struct {
 	headroom.Total
 	version int64
 }
 
-// history reads totals that have moved to the ledger, the latest window and its latest version first, until it has seen so many windows.
+// history reads the totals of so many windows from the ledger. The latest window comes first, and
+// of each window the latest version.
 func (s *Store) history(ctx context.Context, key headroom.Key, limit string, windows int, consistent bool) (rows []movedTotal, err error) {
 	err = s.query(ctx, key, consistent, headroom.HistoryWindows, "begins_with(#r, :r)", attributes{":r": str(pastRows(limit))}, func(r *reader) bool {
 		sort := r.str(ledgerSort)
@@ -238,7 +240,7 @@ func (s *Store) history(ctx context.Context, key headroom.Key, limit string, win
 	return rows, err
 }
 
-// forgetFolded deletes the ledger's rows of totals that the change took back into the count.
+// forgetFolded deletes the ledger's rows of totals that a change took back into the count.
 func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
 	for _, step := range c.Steps {
 		if len(step.Fold) > 0 {
@@ -249,7 +251,7 @@ func (s *Store) forgetFolded(ctx context.Context, it item, c headroom.Change) {
 	}
 }
 
-// forgetEarlier deletes the rows of versions that others take the place of.
+// forgetEarlier deletes the rows of totals that have a later version.
 func (s *Store) forgetEarlier(ctx context.Context, it item, limits []string) {
 	for _, limit := range limits {
 		latest := map[int64]int64{}
@@ -261,7 +263,8 @@ func (s *Store) forgetEarlier(ctx context.Context, it item, limits []string) {
 	}
 }
 
-// dropTotals deletes rows of the history. One that stays makes a look at the history longer, and no more.
+// dropTotals deletes totals from the ledger. If it fails, looks at the history read more than they
+// need, and nothing else is wrong.
 func (s *Store) dropTotals(ctx context.Context, key headroom.Key, limit string, over func(movedTotal) bool) {
 	var gone []types.WriteRequest
 	rows, err := s.history(ctx, key, limit, headroom.HistoryWindows+pastMost, true)

@@ -7,14 +7,14 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// A record that took the place of another one has a mark: " ~" and its version, which says how often
-// the record of that id was rewritten. A record without a mark has version 0.
+// A record that took the place of another one has a mark: " ~" and its version, which says how
+// often the record of that id was rewritten. A record without a mark has version 0.
 //
 // Name and version together make the sort key in the ledger. So a late copy of an earlier version
 // hides no later one.
 //
-// In format 1 the mark is " ~" alone, and a record that has it does not move. Here that is version 1,
-// because the ledger can only have version 0 of it.
+// In format 1 the mark is " ~" alone, and a record that has it does not move. Here that is version
+// 1, because the ledger can only have version 0 of it.
 const versionMark = " ~"
 
 // unmarked returns the text of a record without its mark, and its version.

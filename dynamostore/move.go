@@ -15,7 +15,36 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// move is one write that takes ids and totals out of an item, and the ledger's rows that they become.
+// When ids and totals move out of an item, and how many.
+const (
+	// unitBytes is what one write unit pays for.
+	unitBytes = 1024
+	// itemBytes is the size of Headroom's attributes past which ids move, so that a write stays at
+	// one unit.
+	itemBytes = 960
+	// stepBytes is by how much the item grows until somebody else tries, if the ids have not moved.
+	stepBytes = 256
+	// idBytes is the room that ids have at least. If the rest of the item leaves less of the unit,
+	// the item may take more units, because it would cost more to move each id at once.
+	idBytes = 384
+	// idsAtMost is how many ids move at once if many have gathered. An expression has at most 4 KB.
+	idsAtMost = 75
+	// drainBytes is the size of the ids past which every writer moves some. An earlier release kept
+	// so many, or the ledger failed for long.
+	drainBytes = 32 * unitBytes
+
+	// pastMost is how many totals stay before the oldest move, and pastKept how many are left then.
+	pastMost = 8
+	pastKept = 4
+	// pastBytes is about what a total takes.
+	pastBytes = 16
+
+	// passedSlack is added to the time to live of a row.
+	passedSlack = 24 * time.Hour
+)
+
+// move is one write that takes ids and totals out of an item, and the rows of the ledger that they
+// become.
 type move struct {
 	layout  layout
 	it      item      // as it was seen, but in the format that the write leaves it in
@@ -23,11 +52,12 @@ type move struct {
 	e       expression
 	rows    []types.WriteRequest
 
-	// corrected are limits with a total that was corrected: the ledger may have earlier versions of it.
+	// corrected are limits with a total that was corrected. The ledger may have earlier versions of
+	// it.
 	corrected []string
 }
 
-// move begins a move out of an item, which it brings to the format that Headroom writes.
+// move begins a move out of an item. It brings the item to the format that Headroom writes.
 func (l layout) move(it item, expires time.Time) *move {
 	m := &move{layout: l, it: it, expires: expires}
 	l.buildFormat(&m.e, it.key.Meter, it)
@@ -35,13 +65,14 @@ func (l layout) move(it item, expires time.Time) *move {
 	return m
 }
 
-// tidy moves ids and old totals to the ledger if the change c, which is done, made the item large. A
-// failure is only logged: a later writer tries again, and a copy that was interrupted anywhere does no harm.
+// tidy moves ids and old totals to the ledger if the change c, which is done, made the item large.
+// If that fails it only logs so. A later writer tries again, and a copy that was interrupted
+// anywhere does no harm.
 func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
 	s.forgetFolded(ctx, it, c)
 	m := s.layout.move(it, it.expires(c.Horizon, now, c.Now))
 	for _, step := range c.Steps {
-		// Who opens a window moves the totals, so that not all do at once.
+		// The writer that opens a window moves the totals, so that not all writers do at once.
 		least := 2 * pastMost
 		if step.Opens {
 			least = pastMost
@@ -54,8 +85,8 @@ func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Cha
 	}
 }
 
-// move copies the rows to the ledger and takes them out of the item. It reports whether there is
-// anything to move. Who loses to another writer's move has nothing to do.
+// move copies the rows to the ledger and takes them out of the item. It reports whether there was
+// anything to move. If another writer's move came first, there is nothing left to do.
 func (s *Store) move(ctx context.Context, m *move) (moved bool, err error) {
 	if len(m.e.removes) == 0 {
 		return false, nil
@@ -78,8 +109,8 @@ func (s *Store) move(ctx context.Context, m *move) (moved bool, err error) {
 	return true, nil
 }
 
-// expires returns when a row of what moves from an item may be deleted. Of the times, which may be
-// zero, the latest counts.
+// expires returns when the rows of what moves from an item may be deleted. horizon is how long ids
+// are remembered. Of the times, the latest counts; some may be zero.
 func (it item) expires(horizon time.Duration, times ...time.Time) time.Time {
 	latest := it.state.Epoch
 	for _, c := range it.state.Counters {
@@ -137,8 +168,8 @@ func (m *move) takeTotal(limit string, t headroom.Total) {
 	}
 }
 
-// forgetTotals takes totals out of the item that lie so far back that none of them is shown any more.
-// They are there only because they were corrected.
+// forgetTotals takes totals out of the item that are so old that nobody is shown them. They are
+// there only because they were corrected.
 func (m *move) forgetTotals(limit string) {
 	past := m.it.past[limit]
 	starts := slices.Sorted(maps.Keys(past.totals))
@@ -155,7 +186,7 @@ func (m *move) forgetTotals(limit string) {
 	}
 }
 
-// ids moves ids, until the move has so many rows. An id is only taken as it was copied: one that is
+// ids moves ids, until the move has so many rows. It takes an id only as it was copied. One that is
 // refunded or settled meanwhile moves another time.
 func (m *move) ids(most int) {
 	field := func(name string) string { return m.layout.field(m.it.key.Meter, name) }
@@ -188,14 +219,16 @@ func (m *move) ids(most int) {
 	m.e.set(m.e.name(field("Spilt")), num(m.it.state.Epoch.Unix()))
 }
 
-// toMove returns how many ids are to move, at most, by the writer whose change has made the item grow by so many bytes: none unless that made it full.
-// If all who find it full moved ids, many at once would each pay for copying the same ones.
+// toMove returns how many ids a writer moves at most, if its change made the item grow by so many
+// bytes. It moves none unless that filled the item. If every writer that finds the item full moved
+// ids, many would pay for copying the same ones.
 func (it item) toMove(grown int) int {
 	most := itemBytes
 	for most-(it.size-it.idsSize) < idBytes {
 		most += unitBytes
 	}
-	// marks counts how many a size has passed of those at which somebody is to move ids: most, the end of the unit, and each step from there.
+	// marks is how many sizes an item of this size has passed at which somebody is to move ids.
+	// These are most, the end of the unit, and each step from there.
 	marks := func(size int) int {
 		switch end := most + unitBytes - itemBytes; {
 		case size <= most:
@@ -208,7 +241,7 @@ func (it item) toMove(grown int) int {
 	}
 	switch {
 	case it.idsSize > drainBytes:
-		return idsAtMost // every write pays for all of them: that is dearer than copies that two make
+		return idsAtMost // every write pays for all ids: that costs more than copying some twice
 	case it.idsSize == 0 || marks(it.size) == marks(it.size-grown):
 		return 0
 	case it.idsSize > 2*unitBytes:
@@ -243,8 +276,8 @@ func grown(c headroom.Change) (bytes int) {
 	return bytes
 }
 
-// roomTries bounds how often room is made for one write. One move makes some two KB of it, but others may
-// take it before.
+// roomTries bounds how often room is made for one write. One move makes more than enough, but
+// others may take it first.
 const roomTries = 4
 
 // tooLarge reports whether a write is refused because the item would have more than 400 KB.
@@ -254,9 +287,12 @@ func tooLarge(err error) bool {
 		strings.Contains(api.ErrorMessage(), "Item size") && strings.Contains(api.ErrorMessage(), "exceeded")
 }
 
-// makeRoom moves ids and totals out of an item that is as large as DynamoDB lets one be, so that not
-// even a turn of the ids can be written any more. Of several meters it takes the one that most can move of.
-// If nothing can move, full says why. Another writer may have made room meanwhile: one more try tells.
+// makeRoom moves ids and totals out of an item that is as large as DynamoDB lets one be. Such an
+// item takes no write that would make it larger, not even the turn of its ids. If the item has
+// several meters, makeRoom takes the one from which most can move.
+//
+// If nothing can move, full says why. It need not be so: another writer may have made room
+// meanwhile, which one more try tells.
 func (s *Store) makeRoom(ctx context.Context, subject string, refused error) (full, err error) {
 	attrs, now, err := s.attributes(ctx, subject, true)
 	if err != nil {
@@ -266,9 +302,9 @@ func (s *Store) makeRoom(ctx context.Context, subject string, refused error) (fu
 	for _, meter := range s.layout.meters(attrs) {
 		it, err := s.layout.decode(attrs, headroom.Key{Subject: subject, Meter: meter}, now)
 		if err != nil || !it.formatted {
-			continue // what does not read stays as it is
+			continue // what does not read stays
 		}
-		// A label tells any horizon but the default one.
+		// The label of a generation tells every horizon but the default one.
 		m := s.layout.move(it, it.expires(headroom.DefaultHorizon, now))
 		for _, limit := range slices.Sorted(maps.Keys(it.state.Counters)) {
 			m.totals(limit, pastKept)

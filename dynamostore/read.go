@@ -103,8 +103,8 @@ func (r *reader) holds(name string) map[string]headroom.Record {
 	return holds
 }
 
-// size is about how many bytes a value counts for, for the types that Headroom writes. The rules are in
-// DynamoDB's developer guide ("DynamoDB item sizes and formats").
+// size is about how many bytes a value counts for, for the types that Headroom writes. The rules
+// are in DynamoDB's developer guide ("DynamoDB item sizes and formats").
 func size(v types.AttributeValue) int {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

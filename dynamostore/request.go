@@ -25,19 +25,21 @@ type access byte
 const (
 	reads  access = iota
 	writes        // may be sent again
-	once          // may not, while an attempt before may yet take effect
+	once          // may not be sent again while an earlier attempt may take effect
 )
 
-// conflictTries bounds how often a write is sent again that met a transaction of the application's own on the item. With the waits between they take about two seconds.
+// conflictTries bounds how often a write is sent again because a transaction of the application's
+// own is under way on the item. With the waits between them the tries take about two seconds.
 const conflictTries = 12
 
-// answer is what an engine's answer tells beside its content.
+// answer is what an engine's answer tells besides its content.
 type answer struct {
 	now    time.Time // by the engine's clock
-	unsure bool      // an attempt before the one that was answered may have taken effect
+	unsure bool      // an attempt before the answered one may have taken effect
 }
 
-// doubtful returns the error of a later step, that was to find out whether the attempts before a took effect, for what it means to the caller.
+// doubtful returns the error that a caller gets for err. If earlier attempts may have taken effect,
+// and the step that failed with err was to find that out, the outcome is unknown.
 func (a answer) doubtful(err error) error {
 	if !a.unsure || errors.Is(err, headroom.OutcomeUnknown) {
 		return err
@@ -49,7 +51,8 @@ func unknown(err error) error {
 	return headroom.Errorf(headroom.OutcomeUnknown, err, "DynamoDB gave no clear answer; the write may have taken effect: repeat the same operation id")
 }
 
-// do makes one call, tells the time of the engine's answer, and turns a failure into a headroom.Error; a failed condition passes as it is.
+// do makes one call and tells the time of the engine's answer. It turns a failure into a
+// headroom.Error, but returns a failed condition as it is.
 func (s *Store) do(ctx context.Context, a access, call func(context.Context, func(*dynamodb.Options)) error) (answer, error) {
 	w := witness{once: a == once}
 	for try := 0; ; try++ {
@@ -62,7 +65,8 @@ func (s *Store) do(ctx context.Context, a access, call func(context.Context, fun
 			}
 			return w.answer, err
 		}
-		// The SDK sends neither of these again, since a transaction as a whole would not succeed; a plain write does.
+		// The SDK sends neither kind of conflict again, because a whole transaction would fail
+		// again. A plain write succeeds.
 		if !conflict(err) || w.final() || try == conflictTries-1 || !sleep(ctx, rand.N(5*time.Millisecond<<min(try, 6))) {
 			return w.answer, s.failure(a, err, w.unsure)
 		}
@@ -89,12 +93,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 type witness struct {
 	answer
 	sent bool // the present attempt has come as far as the connection
-	once bool // no attempt is made while one before may yet take effect
+	once bool // no attempt is made while an earlier one may take effect
 }
 
 func (w *witness) final() bool { return w.once && w.unsure }
 
-// cautious retries as the SDK's settings say, but for what may have taken effect.
+// cautious retries as the SDK's settings say, unless an attempt may have taken effect.
 type cautious struct {
 	aws.Retryer
 	w *witness
@@ -109,7 +113,8 @@ func (w *witness) attach(o *dynamodb.Options) {
 		o.Retryer = cautious{o.Retryer, w}
 	}
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-		// Behind the SDK's retries, so that each attempt passes; and once more where all that can fail without a connection is done.
+		// attempt stands behind the SDK's retries, so that it sees each attempt. send stands behind
+		// everything that can fail without a connection.
 		if err := stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("HeadroomAttempt", w.attempt), "Retry", middleware.After); err != nil {
 			return err
 		}

@@ -181,8 +181,8 @@ func (w stepWrite) writeCount() {
 	}
 }
 
-// writeTotals takes totals back, and corrects others. One that lies in the ledger comes back into the
-// item, as a later version.
+// writeTotals takes totals back, and corrects others. One that lies in the ledger comes back into
+// the item, as a later version.
 func (w stepWrite) writeTotals() {
 	for _, t := range w.Fold {
 		if w.seen.holdsTotal(w.Limit, t.Start) {
@@ -211,8 +211,8 @@ func (w stepWrite) writeTotals() {
 	}
 }
 
-// holdsTotal reports whether the item itself, rather than the ledger, holds a total. Of an item that
-// was not seen yet this is assumed.
+// holdsTotal reports whether the item itself, rather than the ledger, holds a total. Of an item
+// that was not seen yet this is assumed.
 func (it item) holdsTotal(limit string, start time.Time) bool {
 	return it.past == nil || it.past[limit].attrs[pastKey{"", start}.String()] != nil
 }

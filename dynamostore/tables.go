@@ -13,8 +13,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// CreateTables creates the table of subjects and the ledger, both billed by request, and waits until
-// they can be used. It leaves a table that exists as it is.
+// CreateTables creates the table of subjects and the ledger, both billed by request, and waits
+// until they can be used. It leaves a table that exists as it is.
 func (s *Store) CreateTables(ctx context.Context) error {
 	subjects := &dynamodb.CreateTableInput{TableName: &s.opts.Table}
 	keys(subjects, s.layout.names.Subject)
