@@ -24,7 +24,7 @@ func TestFiguresOfADecision(t *testing.T) {
 	// Another writer was faster, and the day has turned before the answer came.
 	v.State.Counters["day"] = Counter{Window: day, Count: 15}
 	v.State.Counters["week"] = Counter{Window: week, Count: 75}
-	if !answer.change.Holds(v) {
+	if answer.change.Unmet(v) != "" {
 		t.Fatal("a blind write is in the way of another")
 	}
 	after := View{Now: day.End.Add(time.Hour), State: answer.change.Apply(v.State)}
@@ -40,7 +40,7 @@ func TestFiguresOfADecision(t *testing.T) {
 	}
 	// What gives units back shows the present.
 	back, err := k.refund(RefundRequest{Subject: "s", Meter: "slots", Operation: "id", ID: "r", Units: 30})(after)
-	if err != nil || back.change == nil || !back.change.Holds(after) {
+	if err != nil || back.change == nil || back.change.Unmet(after) != "" {
 		t.Fatalf("refund: %+v, %v", back, err)
 	}
 	after.State = back.change.Apply(after.State)

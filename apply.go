@@ -51,17 +51,17 @@ func clone[V any](m map[string]V) map[string]V {
 func (s Step) apply(c Counter) Counter {
 	if s.Opens {
 		if !s.From.IsZero() {
-			c.Past = AddTotal(c.Past, Total{Start: s.From.Start, Units: c.Count})
+			c.Past = addTotal(c.Past, Total{Start: s.From.Start, Units: c.Count})
 		}
 		c.Count = 0
 	}
 	for _, f := range s.Fold {
 		c.Count += f.Units
-		c.Past = AddTotal(c.Past, Total{Start: f.Start})
+		c.Past = addTotal(c.Past, Total{Start: f.Start})
 	}
 	for _, p := range s.Past {
 		t, _ := totalOf(c.Past, p.Start)
-		c.Past = AddTotal(c.Past, Total{Start: p.Start, Units: t.Units + p.Units})
+		c.Past = addTotal(c.Past, Total{Start: p.Start, Units: t.Units + p.Units})
 	}
 	c.Count += s.Add
 	if c.Window = s.To; !s.From.same(s.To) {

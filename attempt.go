@@ -27,8 +27,9 @@ type attempt struct {
 	intent intent
 
 	view      View
-	stored    bool // view is what the store has shown; else it is a guess
-	unsure    bool // something that was sent may yet be written
+	stored    bool   // view is what the store has shown; else it is a guess
+	unsure    bool   // something that was sent may yet be written
+	unmet     string // what the guard of the last change found
 	tries     int
 	clearings int
 }
@@ -58,6 +59,7 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 			return d, a.view, err
 		}
 	}
+	e.opts.Logger.Warn("headroom: others won every try", "subject", q.Key.Subject, "meter", q.Key.Meter, "unmet", a.unmet)
 	d, err := a.certain(Decision{}, Errorf(Contended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries))
 	return d, a.view, err
 }
@@ -80,6 +82,9 @@ func (a *attempt) try(ctx context.Context) (Decision, bool, error) {
 		return Decision{}, true, err
 	}
 	a.stored = true
+	if !done {
+		a.unmet = answer.change.Unmet(a.view)
+	}
 	if answer.clears() {
 		if done && a.clearings < maxClearings {
 			a.clearings++

@@ -22,7 +22,7 @@ func (s crowded) Commit(ctx context.Context, c headroom.Change) (headroom.View, 
 
 func TestContentionEndsWithTheCallersPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := headroom.New(crowded{memstore.New(nil)}, headroom.Lumcast(), headroom.Options{})
+		e, err := headroom.New(crowded{memstore.New(nil)}, headroom.DefaultCatalog(), headroom.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

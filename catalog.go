@@ -117,8 +117,8 @@ func (c *Catalog) checkMostLimits(most int) error {
 	return nil
 }
 
-// Lumcast returns the catalog that holds when nothing is configured: the plan "free" with 200 slots an ISO week, notices at 80 and 100 percent, and slots at 1 (standard), 2 (neural) and 4 (generative) a minute.
-func Lumcast() *Catalog {
+// DefaultCatalog returns the catalog that holds when nothing is configured: the plan "free" with 200 slots an ISO week, notices at 80 and 100 percent, and slots at 1 (standard), 2 (neural) and 4 (generative) a minute.
+func DefaultCatalog() *Catalog {
 	c, err := NewCatalog("free",
 		[]Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 200, Thresholds: []int{80, 100}}}}},
 		map[string]Prices{"slots": {Step: 60, Rates: map[string]int64{"standard": 1, "neural": 2, "generative": 4}}})

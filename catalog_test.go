@@ -154,7 +154,7 @@ func TestPlansCutACounterAlike(t *testing.T) {
 }
 
 func TestLumcastHoldsWhereNothingIsConfigured(t *testing.T) {
-	c := headroom.Lumcast()
+	c := headroom.DefaultCatalog()
 	plans := c.Plans()
 	if len(plans) != 1 || plans[0].Name != c.Default() || len(plans[0].Limits) != 1 || !reflect.DeepEqual(plans[0].Limits[0], headroom.Limit{Meter: "slots", Name: "week", Units: 200, Thresholds: []int{80, 100}}) {
 		t.Errorf("the plans are %+v, by default %q", plans, c.Default())

@@ -89,47 +89,29 @@ func (c Change) IDs() []string {
 	return ids
 }
 
-// MoreHolds is by how many c changes the number of holds. If it is above 0, MaxHolds is a guard.
-func (c Change) MoreHolds() (n int) {
+// Grows says by how many c changes the number of holds, grants and debts of the key. If one is above
+// 0, it is a guard that no more than MaxHolds, MaxGrants or MaxDebts are there after the change.
+func (c Change) Grows() (holds, grants, debts int) {
+	one := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
 	for _, r := range c.Records {
-		if r.Is != nil && r.Is.Kind == KindHold {
-			n++
-		}
-		if r.Was != nil && r.Was.Kind == KindHold {
-			n--
-		}
+		holds += one(r.Is != nil && r.Is.Kind == KindHold) - one(r.Was != nil && r.Was.Kind == KindHold)
 	}
-	return n
-}
-
-// MoreGrants is by how many c changes the number of grants. If it is above 0, MaxGrants is a guard.
-func (c Change) MoreGrants() (n int) {
 	for _, g := range c.Grants {
-		if g.Is != nil {
-			n++
-		}
-		if g.Was != nil && (g.Is != nil || g.Ends) {
-			n--
-		}
+		grants += one(g.Is != nil) - one(g.Was != nil && (g.Is != nil || g.Ends))
 	}
-	return n
-}
-
-// MoreDebts is by how many c changes the number of debts. If it is above 0, MaxDebts is a guard.
-func (c Change) MoreDebts() (n int) {
 	for _, d := range c.Debts {
-		if d.Is != nil {
-			n++
-		}
-		if d.Was != nil {
-			n--
-		}
+		debts += one(d.Is != nil) - one(d.Was != nil)
 	}
-	return n
+	return holds, grants, debts
 }
 
-// GrantsBefore is how many grants Grants says were there.
-func (c Change) GrantsBefore() (n int) {
+// grantsBefore is how many grants Grants says were there.
+func (c Change) grantsBefore() (n int) {
 	for _, g := range c.Grants {
 		if g.Was != nil {
 			n++

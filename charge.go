@@ -109,7 +109,7 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	}
 	from := allocate(standings, v, units)
 	is.Recorded = !from.fits
-	if is.Recorded && r.Over != OverRecord {
+	if is.Recorded && r.Over != RecordOverLimit {
 		d := decided(v, plan, standings, units, refusal(standings, v, units), false)
 		d.Cost = is.Cost
 		return final(d), nil

@@ -17,15 +17,15 @@ func TestGuardOfADeduction(t *testing.T) {
 		opens    bool
 		folds    int
 	}{
-		"that fits":                       {Counter{Window: thisWeek, Count: 50}, 30, OverRefuse, 0, 170, false, 0},
-		"that just fits":                  {Counter{Window: thisWeek, Count: 170}, 30, OverRefuse, 0, 170, false, 0},
-		"that fits, whatever the policy":  {Counter{Window: thisWeek, Count: 50}, 30, OverRecord, 0, 170, false, 0},
-		"of nothing":                      {Counter{Window: thisWeek, Count: 500}, 0, OverRefuse, 0, math.MaxInt64, false, 0},
-		"past the limit only if it is":    {Counter{Window: thisWeek, Count: 190}, 30, OverRecord, 171, math.MaxInt64 - 30, false, 0},
-		"greater than the limit":          {Counter{Window: thisWeek, Count: 0}, 201, OverRecord, 0, math.MaxInt64 - 201, false, 0},
-		"that opens a window":             {Counter{Window: weekAt(-1), Count: 190}, 30, OverRefuse, 0, 0, true, 0},
-		"that brings a window back":       {ahead, 50, OverRefuse, 0, 30, false, 2},
-		"past the limit of one that does": {ahead, 60, OverRecord, 21, math.MaxInt64 - 60 - 120, false, 2},
+		"that fits":                       {Counter{Window: thisWeek, Count: 50}, 30, RefuseOverLimit, 0, 170, false, 0},
+		"that just fits":                  {Counter{Window: thisWeek, Count: 170}, 30, RefuseOverLimit, 0, 170, false, 0},
+		"that fits, whatever the policy":  {Counter{Window: thisWeek, Count: 50}, 30, RecordOverLimit, 0, 170, false, 0},
+		"of nothing":                      {Counter{Window: thisWeek, Count: 500}, 0, RefuseOverLimit, 0, math.MaxInt64, false, 0},
+		"past the limit only if it is":    {Counter{Window: thisWeek, Count: 190}, 30, RecordOverLimit, 171, math.MaxInt64 - 30, false, 0},
+		"greater than the limit":          {Counter{Window: thisWeek, Count: 0}, 201, RecordOverLimit, 0, math.MaxInt64 - 201, false, 0},
+		"that opens a window":             {Counter{Window: weekAt(-1), Count: 190}, 30, RefuseOverLimit, 0, 0, true, 0},
+		"that brings a window back":       {ahead, 50, RefuseOverLimit, 0, 30, false, 2},
+		"past the limit of one that does": {ahead, 60, RecordOverLimit, 21, math.MaxInt64 - 60 - 120, false, 2},
 	} {
 		v := View{Now: tuesday, State: State{Counters: map[string]Counter{"week": c.counter}, Epoch: k.epoch(tuesday)}}
 		change, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: c.cost, Over: c.over})
@@ -37,7 +37,7 @@ func TestGuardOfADeduction(t *testing.T) {
 		if s.Opens != c.opens || len(s.Fold) != c.folds || s.Add != c.cost || !s.Opens && (s.Min != c.min || s.Max != c.max) {
 			t.Errorf("a deduction %s: %+v, want a count from %d to %d, opening %t, folding %d", name, s, c.min, c.max, c.opens, c.folds)
 		}
-		if !change.Holds(v) || !change.Rotate.IsZero() {
+		if change.Unmet(v) != "" || !change.Rotate.IsZero() {
 			t.Errorf("a deduction %s does not hold for what it was decided on: %+v", name, change)
 		}
 	}
@@ -72,7 +72,7 @@ func TestSumsAreGuardedAgainstOverflow(t *testing.T) {
 	if c, d, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1}); err != nil || c != nil || d.Reason != ReasonOverLimit {
 		t.Errorf("one more: %+v, %+v, %v", c, d, err)
 	}
-	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1, Over: OverRecord}); !errors.Is(err, Invalid) || c != nil {
+	if c, _, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1, Over: RecordOverLimit}); !errors.Is(err, Invalid) || c != nil {
 		t.Errorf("one more past the limit: %+v, %v", c, err)
 	}
 }

@@ -94,7 +94,7 @@ func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, 
 // settleDebt charges the organisation that is owed. What the organisation remembers under its id of the
 // operation counts as paid, whatever it is: an id stands for one piece of work.
 func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) error {
-	at := Request{Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since, Over: OverRecord, AnyPlan: true}
+	at := Request{Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since, Over: RecordOverLimit, AnyPlan: true}
 	if d.Given {
 		at.Now = d.Since
 	}

@@ -42,7 +42,7 @@ func leaveDebt(t *testing.T, store headroom.Store, user, id string, d headroom.D
 func TestAnOrganisationThatDoesNotAnswerStarvesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := deaf{memstore.New(time.Now)}
-		engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+		engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestADebtThatIsTooOldIsNotDroppedInSilence(t *testing.T) {
 		now := time.Date(2026, time.May, 28, 9, 0, 0, 0, time.UTC)
 		store := memstore.New(func() time.Time { return now })
 		var log bytes.Buffer
-		engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{
+		engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{
 			Clock: func() time.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {

@@ -8,7 +8,7 @@ type Reason string
 const (
 	// ReasonAdmitted: the units were there.
 	ReasonAdmitted Reason = "admitted"
-	// ReasonRecorded: the cost was charged past the limit, as the policy OverRecord asks.
+	// ReasonRecorded: the cost was charged past the limit, as the policy RecordOverLimit asks.
 	ReasonRecorded Reason = "recorded"
 	// ReasonReleased: the units of a hold came back.
 	ReasonReleased Reason = "released"

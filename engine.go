@@ -60,7 +60,7 @@ func (e *Engine) validate(r Request, operation bool) error {
 	if r.Cost < 0 {
 		return invalid("cost %d: want at least 0", r.Cost)
 	}
-	if r.Over > OverRecord {
+	if r.Over > RecordOverLimit {
 		return invalid("unknown policy %d", r.Over)
 	}
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {

@@ -13,7 +13,7 @@ import (
 // A subject's own limit follows the name of its plan. It holds from the next decision on, and what was used stays used.
 func ExampleEngine_SetPlan() {
 	ctx := context.Background()
-	engine, err := headroom.New(memstore.New(nil), headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,7 +43,7 @@ func ExampleEngine_SetPlan() {
 // The work failed, so that its hold is given back before it would expire.
 func ExampleEngine_Release() {
 	ctx := context.Background()
-	engine, err := headroom.New(memstore.New(nil), headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,7 +74,7 @@ func ExampleEngine_Release() {
 func ExampleDecision_crossed() {
 	ctx := context.Background()
 	tuesday := func() time.Time { return time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC) }
-	engine, err := headroom.New(memstore.New(tuesday), headroom.Lumcast(), headroom.Options{Clock: tuesday})
+	engine, err := headroom.New(memstore.New(tuesday), headroom.DefaultCatalog(), headroom.Options{Clock: tuesday})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,7 +14,7 @@ import (
 func ExampleEngine_Deduct() {
 	ctx := context.Background()
 	tuesday := func() time.Time { return time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC) }
-	engine, err := headroom.New(memstore.New(tuesday), headroom.Lumcast(), headroom.Options{Clock: tuesday})
+	engine, err := headroom.New(memstore.New(tuesday), headroom.DefaultCatalog(), headroom.Options{Clock: tuesday})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,13 +43,13 @@ func ExampleEngine_Deduct() {
 
 // The work is done, so it is charged even though it no longer fits.
 func ExampleEngine_Deduct_overRecord() {
-	engine, err := headroom.New(memstore.New(nil), headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, id := range []string{"job-1", "job-2"} {
-		d, err := engine.Deduct(context.Background(), headroom.Request{Subject: "mira", Meter: "slots", Operation: id, Cost: 120, Over: headroom.OverRecord})
+		d, err := engine.Deduct(context.Background(), headroom.Request{Subject: "mira", Meter: "slots", Operation: id, Cost: 120, Over: headroom.RecordOverLimit})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -64,7 +64,7 @@ func ExampleEngine_Deduct_overRecord() {
 
 func ExampleEngine_Preflight() {
 	ctx := context.Background()
-	engine, err := headroom.New(memstore.New(nil), headroom.Lumcast(), headroom.Options{LetThrough: true})
+	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{LetThrough: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -92,7 +92,7 @@ func ExampleEngine_Usage() {
 	ctx := context.Background()
 	now := time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	engine, err := headroom.New(memstore.New(clock), headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -125,7 +125,7 @@ func ExampleEngine_Usage() {
 }
 
 func ExamplePrices_Cost() {
-	prices, err := headroom.Lumcast().Prices("slots")
+	prices, err := headroom.DefaultCatalog().Prices("slots")
 	if err != nil {
 		fmt.Println(err)
 		return

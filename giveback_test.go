@@ -12,7 +12,7 @@ func TestReturnedCorrectsNoMoreThanThereIs(t *testing.T) {
 	if err != nil || len(steps) != 1 || len(steps[0].Past) != 1 || steps[0].Past[0].Units != -40 || steps[0].Add != 0 {
 		t.Fatalf("50 leave a total of 40: %+v, %v", steps, err)
 	}
-	if !(Change{Steps: steps}).Holds(View{State: State{Counters: counters}}) {
+	if (Change{Steps: steps}).Unmet(View{State: State{Counters: counters}}) != "" {
 		t.Error("the guard of the correction cannot hold")
 	}
 	c := counters["week"]
@@ -35,7 +35,8 @@ func TestGrantsNeverFallBelowZero(t *testing.T) {
 	}
 	for used, holds := range map[int64][2]bool{4: {false, true}, 5: {true, true}, 6: {false, true}, 1: {false, false}} {
 		for i, g := range steps {
-			if have := (Grant{Units: 50, Used: used}); g.holds(have) != holds[i] {
+			have := Grant{Units: 50, Used: used}
+			if met := (Change{Grants: []GrantStep{g}}).Unmet(View{State: State{Grants: map[string]Grant{g.ID: have}}}) == ""; met != holds[i] {
 				t.Errorf("%+v holds of %+v: %t, want %t", g, have, !holds[i], holds[i])
 			}
 		}

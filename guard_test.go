@@ -19,7 +19,7 @@ func TestGuardFailsForWhatWasNotSeen(t *testing.T) {
 	}
 	seen := view(func(*View, *Counter) {})
 	change, _, err := k.decide(seen, Request{Meter: "slots", Operation: "id", Cost: 50})
-	if err != nil || change == nil || !change.Holds(seen) {
+	if err != nil || change == nil || change.Unmet(seen) != "" {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	for name, other := range map[string]View{
@@ -33,7 +33,7 @@ func TestGuardFailsForWhatWasNotSeen(t *testing.T) {
 		"an unknown total":          view(func(_ *View, c *Counter) { c.Past = []Total{{Start: thisWeek.Start, Units: 100, Unknown: true}} }),
 		"no total":                  view(func(_ *View, c *Counter) { c.Past = nil }),
 	} {
-		if change.Holds(other) {
+		if change.Unmet(other) == "" {
 			t.Errorf("the change holds for %s", name)
 		}
 	}
@@ -43,7 +43,7 @@ func TestGuardFailsForWhatWasNotSeen(t *testing.T) {
 		"a smaller count":       view(func(_ *View, c *Counter) { c.Count = 0 }),
 		"more history":          view(func(_ *View, c *Counter) { c.Past = append(c.Past, Total{Start: weekAt(-1).Start, Units: 5}) }),
 	} {
-		if !change.Holds(other) {
+		if change.Unmet(other) != "" {
 			t.Errorf("the change does not hold for %s", name)
 		}
 	}
@@ -61,10 +61,10 @@ func TestGuessOfAnotherKindFails(t *testing.T) {
 	first := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 	day, month := periodOf(t, "day").At(first), periodOf(t, "month").At(first)
 	v := View{State: State{Counters: map[string]Counter{"l": {Window: day, Count: 5}}}}
-	if (Change{Steps: []Step{{Limit: "l", From: month, To: month, Max: 100, Add: 1}}}).Holds(v) {
+	if (Change{Steps: []Step{{Limit: "l", From: month, To: month, Max: 100, Add: 1}}}).Unmet(v) == "" {
 		t.Error("a month was charged where a day stands")
 	}
-	if !(Change{Steps: []Step{{Limit: "l", From: day, To: day, Max: 100, Add: 1}}}).Holds(v) {
+	if (Change{Steps: []Step{{Limit: "l", From: day, To: day, Max: 100, Add: 1}}}).Unmet(v) != "" {
 		t.Error("the day itself was not charged")
 	}
 }

@@ -50,7 +50,7 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 		}
 		return verdict{}, Errorf(TooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
 	}
-	r.Over = OverRefuse // nothing is reserved past a limit: the work is yet to be done
+	r.Over = RefuseOverLimit // nothing is reserved past a limit: the work is yet to be done
 	is := Record{Kind: KindHold, Cost: r.Cost, Expires: endAfter(v.Now, lasts)}
 	if was != nil {
 		is.Held = was.Cost // makes the record differ from an older one that a store may still have

@@ -12,7 +12,7 @@ import (
 )
 
 func TestCostIsRateTimesStepsBegun(t *testing.T) {
-	lumcast, err := headroom.Lumcast().Prices("slots")
+	lumcast, err := headroom.DefaultCatalog().Prices("slots")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Record struct {
 	Cost     int64
 	Held     int64     // of KindSettled: the estimate that was held
 	Refunded int64     // units that refunds have given back in all
-	Recorded bool      // charged past the limit under the policy OverRecord
+	Recorded bool      // charged past the limit under the policy RecordOverLimit
 	Expires  time.Time // when a hold or a grant ends
 	Of       string    // of KindRefund: the id of the operation that it undoes
 	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone. See

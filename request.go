@@ -6,8 +6,8 @@ import "time"
 type Policy byte
 
 const (
-	OverRefuse Policy = iota // refuse it and change nothing
-	OverRecord               // charge it past the limit, since the work is done
+	RefuseOverLimit Policy = iota // refuse it and change nothing
+	RecordOverLimit               // charge it past the limit, since the work is done
 )
 
 // Request asks to spend units of a meter.

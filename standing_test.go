@@ -122,7 +122,7 @@ func TestRepairLeavesUnknownTotalsAlone(t *testing.T) {
 	k := rulesFor(t, Limit{Meter: "slots", Name: "week", Units: 200})
 	v := View{Now: tuesday, State: State{Counters: map[string]Counter{"week": {Window: weekAt(9), Count: 5, Past: []Total{{Start: weekAt(8).Start, Unknown: true}, {Start: thisWeek.Start, Units: 100}}}}}}
 	c, d, err := k.decide(v, Request{Meter: "slots", Operation: "id", Cost: 1})
-	if err != nil || c == nil || d.Used != 105 || len(c.Steps[0].Fold) != 1 || !c.Holds(v) {
+	if err != nil || c == nil || d.Used != 105 || len(c.Steps[0].Fold) != 1 || c.Unmet(v) != "" {
 		t.Errorf("%+v, %+v, %v", c, d, err)
 	}
 }
@@ -139,7 +139,7 @@ func TestRepairTakesNothingAlong(t *testing.T) {
 		Counters: map[string]Counter{"week": {Window: ahead, Count: 20, Carried: 50, Past: []Total{{Start: ISOWeek(may).Start, Units: 60}}}}, Epoch: k.epoch(may),
 	}}
 	answer, err := k.deduct(Request{Subject: "s", Meter: "slots", Operation: "id", Cost: 20})(v)
-	if err != nil || answer.change == nil || !answer.change.Holds(v) {
+	if err != nil || answer.change == nil || answer.change.Unmet(v) != "" {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	if c := answer.change.Apply(v.State).Counters["week"]; c.Count != 100 || c.Carried != 0 || !c.Window.same(ISOWeek(may)) || len(c.Past) != 0 {

@@ -66,10 +66,10 @@ type Total struct {
 	Unknown bool // a writer that keeps no history closed the window
 }
 
-// AddTotal returns past with the total t in its place, the latest first. It drops the oldest beyond
+// addTotal returns past with the total t in its place, the latest first. It drops the oldest beyond
 // HistoryWindows. A total that past has for the same window is replaced, unless that one is
 // unknown. A total of no units is left out.
-func AddTotal(past []Total, t Total) []Total {
+func addTotal(past []Total, t Total) []Total {
 	kept := make([]Total, 0, len(past)+1)
 	for _, p := range past {
 		if !p.Start.Equal(t.Start) {

@@ -13,7 +13,7 @@ import (
 func ExampleEngine_Hold() {
 	ctx, now := context.Background(), time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	engine, err := headroom.New(memstore.New(clock), headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -52,7 +52,7 @@ func ExampleEngine_Hold() {
 // A refund names the charge that it undoes, in part or in whole, and happens once for each of its ids.
 func ExampleEngine_Refund() {
 	ctx := context.Background()
-	engine, err := headroom.New(memstore.New(nil), headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -81,7 +81,7 @@ func ExampleEngine_Grant() {
 	ctx := context.Background()
 	tuesday := time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return tuesday }
-	engine, err := headroom.New(memstore.New(clock), headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,8 +15,8 @@ const withinHold = 5 * time.Minute
 // deadline does not end.
 const apartTime = 5 * time.Second
 
-// Joint is the decision on a request that two subjects pay for.
-type Joint struct {
+// DecisionWithin is the decision on a request that two subjects pay for.
+type DecisionWithin struct {
 	Allowed bool // by both
 	// Operation is the id of the charge at the organisation, as OperationWithin gives it. It is the
 	// request's own id if an older release charged the organisation, which knew no other. It is
@@ -50,27 +50,27 @@ type Joint struct {
 //
 // It is Unavailable, and nothing is charged, if the user has MaxDebts earlier debts that
 // cannot be settled now.
-func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (Joint, error) {
+func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Request) (DecisionWithin, error) {
 	at := r
 	at.Subject, at.Plan = organisation, ""
 	if err := e.validate(at, true); err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	if err := e.validate(r, true); err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	if organisation == r.Subject {
-		return Joint{}, invalid("subject %q cannot be its own organisation", organisation)
+		return DecisionWithin{}, invalid("subject %q cannot be its own organisation", organisation)
 	}
 	if err := e.checkPlan(ctx, r); err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	answer, err := e.deductWithin(ctx, at, r)
 	if errors.Is(err, errSettled) {
 		answer, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
 	}
 	if errors.Is(err, errSettled) {
-		return Joint{}, conflict("operation %q was charged to organisation %q without its user, who refuses it: an id stands for one piece of work", r.Operation, organisation)
+		return DecisionWithin{}, conflict("operation %q was charged to organisation %q without its user, who refuses it: an id stands for one piece of work", r.Operation, organisation)
 	}
 	return answer, err
 }
@@ -97,14 +97,14 @@ type payment struct {
 
 	held   View // what is stored of the organisation, after the hold
 	user   View // what is stored of the user, after the charge
-	answer Joint
+	answer DecisionWithin
 }
 
 // deductWithin charges r to the user and at to the organisation.
-func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error) {
+func (e *Engine) deductWithin(ctx context.Context, at, r Request) (DecisionWithin, error) {
 	p := payment{engine: e, at: at, r: r}
 	if err := p.hold(ctx); err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	if !p.answer.Organisation.Allowed {
 		if charged, err := p.alreadyCharged(ctx); !charged || err != nil {
@@ -118,7 +118,7 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 			_, _ = p.abandon(ctx)
 		}
 		e.settleSeen(ctx, query(r), p.user)
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	if !p.answer.User.Allowed {
 		var err error
@@ -127,15 +127,15 @@ func (e *Engine) deductWithin(ctx context.Context, at, r Request) (Joint, error)
 		return p.answer.unless(err)
 	}
 	if err := p.moveHold(ctx); err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	return p.answer.unless(p.settle(ctx))
 }
 
 // unless returns j, or err if there is one.
-func (j Joint) unless(err error) (Joint, error) {
+func (j DecisionWithin) unless(err error) (DecisionWithin, error) {
 	if err != nil {
-		return Joint{}, err
+		return DecisionWithin{}, err
 	}
 	return j, nil
 }
@@ -272,7 +272,7 @@ func paidUnder(r Request, user View) string {
 // Then it takes the debt off.
 func (p *payment) settle(ctx context.Context) (err error) {
 	e := p.engine
-	p.at.Over, p.at.SkipClosed = OverRecord, false
+	p.at.Over, p.at.SkipClosed = RecordOverLimit, false
 	if p.answer.Organisation, _, err = e.attempt(ctx, start{seen: &p.held}, query(p.at), e.rules.settleAlways(p.at)); err != nil {
 		return err
 	}

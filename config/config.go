@@ -40,9 +40,9 @@ type DynamoDB struct {
 	Prefix  string // begins the name of each other attribute
 }
 
-// Default is what holds without a file: the catalog headroom.Lumcast.
+// Default is what holds without a file: the catalog headroom.DefaultCatalog.
 func Default() *Config {
-	c := &Config{Catalog: headroom.Lumcast(), Prices: map[string]headroom.Prices{}}
+	c := &Config{Catalog: headroom.DefaultCatalog(), Prices: map[string]headroom.Prices{}}
 	if slots, err := c.Catalog.Prices("slots"); err == nil {
 		c.Prices["slots"] = slots
 	}
@@ -163,7 +163,7 @@ func (r *reading) allPlans(n ast.Node) error {
 
 func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
 	// What a limit leaves out is as in the only one of the built-in plan.
-	l := headroom.Lumcast().Plans()[0].Limits[0]
+	l := headroom.DefaultCatalog().Plans()[0].Limits[0]
 	err := r.keys(n, map[string]func(ast.Node) error{
 		"meter": func(n ast.Node) (err error) { l.Meter, err = r.text(n); return err },
 		"name":  func(n ast.Node) (err error) { l.Name, err = r.text(n); return err },

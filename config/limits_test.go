@@ -45,7 +45,7 @@ func TestThresholdsLeftOutAreThoseOfLumcast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := c.Catalog.Plans()[0].Limits[0], headroom.Lumcast().Plans()[0].Limits[0]
+	got, want := c.Catalog.Plans()[0].Limits[0], headroom.DefaultCatalog().Plans()[0].Limits[0]
 	if !slices.Equal(got.Thresholds, want.Thresholds) {
 		t.Errorf("thresholds %v, want %v", got.Thresholds, want.Thresholds)
 	}

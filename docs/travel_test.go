@@ -52,7 +52,7 @@ func TestTheWriteOfADeduction(t *testing.T) {
 	if err := store.CreateTables(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func (l layout) buildRecords(e *expression, c headroom.Change, seen item) wholeM
 			e.set(path("Ops", name), l.remembered(r, seen))
 		}
 	}
-	if more := c.MoreHolds(); more > 0 && seen.formatted {
+	if more, _, _ := c.Grows(); more > 0 && seen.formatted {
 		e.require("size(" + e.name(l.field(c.Key.Meter, "Holds")) + ") <= " + e.value(num(int64(headroom.MaxHolds-more))))
 	}
 	return w

@@ -124,7 +124,7 @@ func (w *commit) try(ctx context.Context) (headroom.View, outcome, error) {
 	if err != nil {
 		return headroom.View{}, refused, w.doubtful(err)
 	}
-	if v.Unsure = w.unsure; w.change.Holds(v) {
+	if v.Unsure = w.unsure; w.change.Unmet(v) == "" {
 		return v, again, nil
 	}
 	if w.listed {

@@ -56,7 +56,7 @@ func TestADelayedCopyDoesNotUndoASettlement(t *testing.T) {
 		other := newRig(t, engine)
 		other.holds("org", headroom.OperationWithin("u", "aaa"), 30, time.Hour)
 		other.releases("org", headroom.OperationWithin("u", "aaa"))
-		joint := func() headroom.Joint {
+		joint := func() headroom.DecisionWithin {
 			j, err := other.engine.DeductWithin(t.Context(), "org", request("u", "aaa", 30))
 			if err != nil || !j.Allowed {
 				t.Fatalf("%+v, %v", j, err)

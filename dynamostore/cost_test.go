@@ -106,7 +106,7 @@ type account struct {
 
 func newAccount(t *testing.T, rows *[]string) *account {
 	t.Helper()
-	catalog, err := headroom.Lumcast().WithUnits("slots", 5_000)
+	catalog, err := headroom.DefaultCatalog().WithUnits("slots", 5_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestMovedIDsKeepTheirOrganisation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		within := func(organisation, id string) (headroom.Joint, error) {
+		within := func(organisation, id string) (headroom.DecisionWithin, error) {
 			return e.DeductWithin(t.Context(), organisation, request("user", id, 1))
 		}
 		const jobs = 60

@@ -401,7 +401,7 @@ func TestTablesThatAreMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+		e, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +423,7 @@ func TestAFailureBeforeAnythingIsSentIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.engine, err = headroom.New(store, headroom.Lumcast(), headroom.Options{}); err != nil {
+		if r.engine, err = headroom.New(store, headroom.DefaultCatalog(), headroom.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		d, err := r.deduct("u", "job", 5)
@@ -568,7 +568,7 @@ func TestAChargeWithoutAnIDIsNeverMadeTwice(t *testing.T) {
 	for name, fault := range map[string]func(x *exchange) (*http.Response, error){"applied": (*exchange).lose, "dropped": (*exchange).drop} {
 		t.Run(name, func(t *testing.T) {
 			fromEach(t, nil, func(r *rig, begin func() string, used int64) {
-				catalog, err := headroom.Lumcast().WithMemory(0, map[string]headroom.Memory{"slots": {None: true}})
+				catalog, err := headroom.DefaultCatalog().WithMemory(0, map[string]headroom.Memory{"slots": {None: true}})
 				if err != nil {
 					r.Fatal(err)
 				}

@@ -117,9 +117,15 @@ func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole m
 		return
 	}
 	if c.AllGrants {
-		e.require("size(" + e.name(all) + ") = " + e.value(num(int64(c.GrantsBefore()))))
+		before := 0
+		for _, g := range c.Grants {
+			if g.Was != nil {
+				before++
+			}
+		}
+		e.require("size(" + e.name(all) + ") = " + e.value(num(int64(before))))
 	}
-	if more := c.MoreGrants(); more > 0 {
+	if _, more, _ := c.Grows(); more > 0 {
 		e.require("size(" + e.name(all) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
 }

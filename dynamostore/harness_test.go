@@ -215,7 +215,7 @@ func sending(attempts int) setting      { return func(r *rigging) { r.attempts =
 func newRig(t *testing.T, name string, settings ...setting) *rig {
 	t.Helper()
 	start := tuesday
-	with := rigging{catalog: headroom.Lumcast(), attempts: 3, clock: &start}
+	with := rigging{catalog: headroom.DefaultCatalog(), attempts: 3, clock: &start}
 	for _, s := range settings {
 		s(&with)
 	}

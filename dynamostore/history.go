@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -112,10 +113,11 @@ func (p past) lost(start time.Time) {
 // do not count. older are totals from the ledger. Those of the item are younger, and go before
 // them.
 func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
-	all := []headroom.Total{}
+	last := map[int64]headroom.Total{}
 	add := func(p headroom.Total) {
-		if p.Start.Before(t) || p.Start.Equal(t) && p.Unknown {
-			all = headroom.AddTotal(all, p)
+		at := p.Start.Unix()
+		if counts := p.Start.Before(t) || p.Start.Equal(t) && p.Unknown; counts && !last[at].Unknown {
+			last[at] = p
 		}
 	}
 	for _, o := range older {
@@ -124,7 +126,14 @@ func (p past) before(older []headroom.Total, t time.Time) []headroom.Total {
 	for _, o := range p.totals {
 		add(o)
 	}
-	return all
+	all := make([]headroom.Total, 0, len(last))
+	for _, p := range last {
+		if p.Units != 0 || p.Unknown {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b headroom.Total) int { return b.Start.Compare(a.Start) })
+	return all[:min(len(all), headroom.HistoryWindows)]
 }
 
 // total reads the total of a closed window, from an item or from the ledger.

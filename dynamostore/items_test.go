@@ -478,7 +478,7 @@ func TestAChargePastTheLimit(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
 		r.put(attributes{"userId": s("u"), "quotaWeek": s("2031-W22"), "quotaCount": n(190)})
-		request := headroom.Request{Subject: "u", Meter: "slots", Operation: "job", Cost: 20, Over: headroom.OverRecord}
+		request := headroom.Request{Subject: "u", Meter: "slots", Operation: "job", Cost: 20, Over: headroom.RecordOverLimit}
 		for _, replay := range []bool{false, true} {
 			d, err := r.engine.Deduct(t.Context(), request)
 			if err != nil || d.Reason != headroom.ReasonRecorded || d.Replay != replay || d.Used != 210 {

@@ -134,7 +134,7 @@ func TestEveryWriteFitsAtMostLimits(t *testing.T) {
 			d, err = r.engine.Settle(t.Context(), request("u", "wide", 10+2*half))
 			does("a settlement in the next window, over grants", d, err)
 			past := request("u", "past the limit", 50)
-			past.Over = headroom.OverRecord
+			past.Over = headroom.RecordOverLimit
 			d, err = r.engine.Deduct(t.Context(), past)
 			does("past the limit and all grants", d, err)
 			for i := range 10 {

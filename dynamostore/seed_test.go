@@ -121,7 +121,7 @@ func TestBesideTheSeedsOwnCode(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				limit := test.limit
-				catalog, err := headroom.Lumcast().WithUnits("slots", limit)
+				catalog, err := headroom.DefaultCatalog().WithUnits("slots", limit)
 				if err != nil {
 					t.Fatal(err)
 				}

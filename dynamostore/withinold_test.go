@@ -34,7 +34,7 @@ func (r *releases) newer() *headroom.Engine {
 	return engine
 }
 
-func (r *releases) within(e *headroom.Engine, user, id string, cost int64) headroom.Joint {
+func (r *releases) within(e *headroom.Engine, user, id string, cost int64) headroom.DecisionWithin {
 	r.t.Helper()
 	j, err := e.DeductWithin(r.t.Context(), "acme", request(user, id, cost))
 	if err != nil || !j.Allowed {

@@ -103,7 +103,7 @@ func (s *stack) deploy(root string, clock time.Time) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if s.engine, err = headroom.New(store, headroom.Lumcast(), headroom.Options{}); err != nil {
+	if s.engine, err = headroom.New(store, headroom.DefaultCatalog(), headroom.Options{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{Clock: clock})
+		engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 		if err != nil {
 			fmt.Println(err)
 			return

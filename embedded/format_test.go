@@ -261,7 +261,7 @@ func TestRowsForTheReleaseBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		e, err := headroom.New(s, headroom.Lumcast(), headroom.Options{})
+		e, err := headroom.New(s, headroom.DefaultCatalog(), headroom.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -145,7 +145,7 @@ func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (
 		c = c.WithoutDebts()
 	}
 	v := f.view(now)
-	if !c.Holds(v) {
+	if c.Unmet(v) != "" {
 		return v, nil, st.last, nil
 	}
 	v.State = c.Apply(v.State)

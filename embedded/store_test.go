@@ -61,7 +61,7 @@ func closeStore(t testing.TB, s *Store) {
 // engine returns an engine on s with so many units a week, that reads the store's clock.
 func engine(t testing.TB, s *Store, units int64) *headroom.Engine {
 	t.Helper()
-	catalog, err := headroom.Lumcast().WithUnits("slots", units)
+	catalog, err := headroom.DefaultCatalog().WithUnits("slots", units)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.view(c.Key, c.IDs(), c.Now)
-	if !c.Holds(v) {
+	if c.Unmet(v) != "" {
 		return v, false, nil
 	}
 	e := s.entries[c.Key]

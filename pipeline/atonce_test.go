@@ -19,7 +19,7 @@ func TestDeliveriesAtOnce(t *testing.T) {
 	modes(t, func(t *testing.T, opts Options) {
 		for seed := range uint64(20) {
 			w := newWorld(t, opts)
-			engine, err := headroom.New(memstoreAt(&w.clock), headroom.Lumcast(), headroom.Options{Clock: func() time.Time { return w.clock }})
+			engine, err := headroom.New(memstoreAt(&w.clock), headroom.DefaultCatalog(), headroom.Options{Clock: func() time.Time { return w.clock }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 	// Nothing was charged before the work first succeeded, however long ago the job was requested.
 	r.Began = j.FinishedAt
 	if !p.opts.Refuse {
-		r.Over = headroom.OverRecord
+		r.Over = headroom.RecordOverLimit
 	}
 	d, err := p.deduct(ctx, r, j.Held)
 	if errors.Is(err, headroom.Invalid) {
@@ -60,7 +60,7 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 // have left the configuration, which is why the charge was invalid. The work is done, and must not
 // stay uncharged for that. If this fails too, the answer is the first error.
 func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Request, why error) (headroom.Decision, error) {
-	r.AnyPlan, r.Over = true, headroom.OverRecord
+	r.AnyPlan, r.Over = true, headroom.RecordOverLimit
 	d, err := p.deduct(ctx, r, j.Held)
 	if err != nil {
 		return d, why

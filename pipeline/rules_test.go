@@ -33,7 +33,7 @@ func (w *world) failNth(kind string, nth int, f fault) {
 // TestAPipelineNeedsAllItsParts: what is missing or cannot be is an error at the beginning.
 func TestAPipelineNeedsAllItsParts(t *testing.T) {
 	w := newWorld(t, Options{})
-	catalog := headroom.Lumcast()
+	catalog := headroom.DefaultCatalog()
 	for name, make := range map[string]func() (*Pipeline, error){
 		"no engine":           func() (*Pipeline, error) { return New(nil, catalog, w.jobs, w.runs, Options{}) },
 		"no catalog":          func() (*Pipeline, error) { return New(w.engine, nil, w.jobs, w.runs, Options{}) },

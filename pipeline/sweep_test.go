@@ -100,10 +100,10 @@ func newBacklog(t *testing.T, takes time.Duration) *backlog {
 	t.Helper()
 	b := &backlog{t: t, jobs: &slowJobs{takes: takes}, runs: &askedExecutions{ended: map[string]Execution{}}}
 	var err error
-	if b.engine, err = headroom.New(slowStore{memstore.New(time.Now), takes}, headroom.Lumcast(), headroom.Options{}); err != nil {
+	if b.engine, err = headroom.New(slowStore{memstore.New(time.Now), takes}, headroom.DefaultCatalog(), headroom.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.p, err = New(b.engine, headroom.Lumcast(), b.jobs, b.runs, Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if b.p, err = New(b.engine, headroom.DefaultCatalog(), b.jobs, b.runs, Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	return b

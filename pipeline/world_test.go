@@ -203,7 +203,7 @@ func newWorld(t testing.TB, opts Options) *world {
 	w := &world{t: t, clock: monday, jobs: &Memory{}}
 	w.runs = &fakeExecutions{wire: &w.wire, starts: map[string]int{}, known: map[string]Execution{}}
 	now := func() time.Time { return w.clock }
-	catalog := headroom.Lumcast()
+	catalog := headroom.DefaultCatalog()
 	var err error
 	if w.engine, err = headroom.New(wiredStore{memstore.New(now), &w.wire}, catalog, headroom.Options{Clock: now}); err != nil {
 		t.Fatal(err)

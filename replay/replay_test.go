@@ -34,7 +34,7 @@ func admit(r headroom.Request) (headroom.Decision, error) {
 
 func lumcast(t *testing.T, workers int) Options {
 	t.Helper()
-	prices, err := headroom.Lumcast().Prices("slots")
+	prices, err := headroom.DefaultCatalog().Prices("slots")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func FuzzReader(f *testing.F) {
 	f.Add("\ufeffduration_seconds,\"subject\",operation,quality,completed_at\n1,\"a\"\"b\",c,d,2026-05-25T10:00:00+14:00")
 	f.Add(header + "\"\n\"\n,,,,\n")
 	f.Add(header + "2026-05-25T10:00:00Z,a,b,standard,1e400\n2026-05-25T10:00:00Z,a,b,neural,9007199254740993\n2026-05-25T10:00:00Z,a,b,standard,NaN\n2026-05-25T10:00:00Z,a,b,standard,-0x1p-2\n")
-	prices, err := headroom.Lumcast().Prices("slots")
+	prices, err := headroom.DefaultCatalog().Prices("slots")
 	if err != nil {
 		f.Fatal(err)
 	}

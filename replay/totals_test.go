@@ -196,7 +196,7 @@ func (l usageLog) check(t *testing.T, engine *headroom.Engine) {
 
 func newEngine(t *testing.T, store headroom.Store) *headroom.Engine {
 	t.Helper()
-	engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func run(ctx context.Context, t *testing.T, engine replay.Deducter, log io.Reade
 }
 
 func options(workers int) replay.Options {
-	prices, err := headroom.Lumcast().Prices("slots")
+	prices, err := headroom.DefaultCatalog().Prices("slots")
 	if err != nil {
 		panic(err)
 	}
@@ -368,7 +368,7 @@ func child(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -59,7 +59,7 @@ func (a account) of(subject string) account { a.subject = subject; return a }
 // mod changes a request.
 type mod func(*headroom.Request)
 
-func record(r *headroom.Request) { r.Over = headroom.OverRecord }
+func record(r *headroom.Request) { r.Over = headroom.RecordOverLimit }
 
 func skipClosed(r *headroom.Request) { r.SkipClosed = true }
 

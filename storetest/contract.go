@@ -136,10 +136,7 @@ func (b bare) commit(what string, c headroom.Change, done bool) headroom.View {
 
 // unmet says which guard of a change is not met.
 func unmet(c headroom.Change, v headroom.View) string {
-	if c.Holds(v) {
-		return ""
-	}
-	return "a guard"
+	return c.Unmet(v)
 }
 
 // after is a view once a change is made.

@@ -39,10 +39,15 @@ func stepOf(p pair, c headroom.Change) int {
 			return settlesIt
 		}
 	}
-	if len(c.Debts) > 0 && c.MoreDebts() < 0 {
+	if len(c.Debts) > 0 && debtsGrow(c) < 0 {
 		return clearsIt
 	}
 	return 0
+}
+
+func debtsGrow(c headroom.Change) int {
+	_, _, debts := c.Grows()
+	return debts
 }
 
 // owed returns the user's debts that are stored.

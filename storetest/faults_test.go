@@ -569,7 +569,7 @@ var faults = []fault{
 }
 
 // holds reports whether the guard of a change is met.
-func holds(c headroom.Change, v headroom.View) bool { return c.Holds(v) }
+func holds(c headroom.Change, v headroom.View) bool { return c.Unmet(v) == "" }
 
 // room acknowledges a change for which there is no room, if it is of many parts, and leaves out
 // what is too much. drop leaves out one more of what is bounded, and returns how many there were.

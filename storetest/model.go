@@ -252,7 +252,7 @@ func (p *play) request() headroom.Request {
 		}
 	}
 	if odds(p, "records", 3) {
-		r.Over = headroom.OverRecord
+		r.Over = headroom.RecordOverLimit
 	}
 	r.SkipClosed = odds(p, "skips closed", 6)
 	r.Plan = one(p, "caller's plan", "", "", "", "free", "pro")

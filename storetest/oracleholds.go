@@ -9,7 +9,7 @@ import (
 
 // hold reserves units for so long.
 func (c *call) hold(lasts time.Duration) answer {
-	c.r.Over = headroom.OverRefuse
+	c.r.Over = headroom.RefuseOverLimit
 	switch w := c.known(); {
 	case w == nil:
 		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now))
@@ -247,7 +247,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 		c.giveUp()
 		c = before
 	}
-	c.r.Over, c.r.SkipClosed = headroom.OverRecord, false
+	c.r.Over, c.r.SkipClosed = headroom.RecordOverLimit, false
 	if c.known() == nil {
 		org = c.charge(&work{kind: headroom.KindSettled, cost: r.Cost, estimate: r.Cost}, r.Cost, now)
 	} else {
@@ -306,7 +306,7 @@ func (c *call) withoutUser(org, user answer) (answer, answer, bool) {
 
 // holdAgain holds again for an id whose hold has ended.
 func (c *call) holdAgain(w *work, lasts time.Duration) answer {
-	c.r.Over = headroom.OverRefuse
+	c.r.Over = headroom.RefuseOverLimit
 	before := *w
 	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
 	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(lasts)

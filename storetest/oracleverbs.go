@@ -138,7 +138,7 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	own, drawn, lacking := c.split(all, units, at)
 	why := headroom.ReasonAdmitted
 	switch {
-	case lacking > 0 && c.r.Over != headroom.OverRecord:
+	case lacking > 0 && c.r.Over != headroom.RecordOverLimit:
 		return answer{Decision: show(c.refusal(all, units), false)}
 	case lacking > 0:
 		why = headroom.ReasonRecorded

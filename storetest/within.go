@@ -35,18 +35,18 @@ func (p pair) tapped() (*tap, pair) {
 // its is the id that the organisation has for an operation of the user.
 func (p pair) its(id string) string { return headroom.OperationWithin(p.subject, id) }
 
-func (p pair) ask(id string, cost int64, mods ...mod) (headroom.Joint, error) {
+func (p pair) ask(id string, cost int64, mods ...mod) (headroom.DecisionWithin, error) {
 	return p.engine.DeductWithin(p.w.Context(), p.org.subject, p.request(id, cost, mods...))
 }
 
 // pays deducts for both. It expects that both are charged, after which the organisation and the
 // user have used so much.
-func (p pair) pays(id string, cost, org, user int64, mods ...mod) headroom.Joint {
+func (p pair) pays(id string, cost, org, user int64, mods ...mod) headroom.DecisionWithin {
 	p.w.Helper()
 	return p.joint(id, cost, admitted, org, user, mods...)
 }
 
-func (p pair) joint(id string, cost int64, why headroom.Reason, org, user int64, mods ...mod) headroom.Joint {
+func (p pair) joint(id string, cost int64, why headroom.Reason, org, user int64, mods ...mod) headroom.DecisionWithin {
 	p.w.Helper()
 	j, err := p.ask(id, cost, mods...)
 	r := p.request(id, cost)
@@ -61,7 +61,7 @@ func (p pair) joint(id string, cost int64, why headroom.Reason, org, user int64,
 }
 
 // refuses deducts for both, and expects that neither is charged.
-func (p pair) refuses(id string, cost int64, mods ...mod) headroom.Joint {
+func (p pair) refuses(id string, cost int64, mods ...mod) headroom.DecisionWithin {
 	p.w.Helper()
 	j, err := p.ask(id, cost, mods...)
 	if err != nil || j.Allowed || j.Organisation.Allowed && j.User.Allowed {
@@ -236,15 +236,21 @@ func withinCrosses(t *testing.T, h Harness) {
 func badWithin(t *testing.T, h Harness) {
 	p := newWorld(t, h).newPair(150)
 	s, p := p.tapped()
-	for name, ask := range map[string]func() (headroom.Joint, error){
-		"no organisation": func() (headroom.Joint, error) { return p.engine.DeductWithin(t.Context(), "", p.request("a", 1)) },
-		"its own organisation": func() (headroom.Joint, error) {
+	for name, ask := range map[string]func() (headroom.DecisionWithin, error){
+		"no organisation": func() (headroom.DecisionWithin, error) {
+			return p.engine.DeductWithin(t.Context(), "", p.request("a", 1))
+		},
+		"its own organisation": func() (headroom.DecisionWithin, error) {
 			return p.engine.DeductWithin(t.Context(), p.subject, p.request("a", 1))
 		},
-		"no id":                  func() (headroom.Joint, error) { return p.ask("", 1) },
-		"a negative cost":        func() (headroom.Joint, error) { return p.ask("a", -1) },
-		"an unknown policy":      func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Over = 7 }) },
-		"a subject of no letter": func() (headroom.Joint, error) { return p.ask("a", 1, func(r *headroom.Request) { r.Subject = "" }) },
+		"no id":           func() (headroom.DecisionWithin, error) { return p.ask("", 1) },
+		"a negative cost": func() (headroom.DecisionWithin, error) { return p.ask("a", -1) },
+		"an unknown policy": func() (headroom.DecisionWithin, error) {
+			return p.ask("a", 1, func(r *headroom.Request) { r.Over = 7 })
+		},
+		"a subject of no letter": func() (headroom.DecisionWithin, error) {
+			return p.ask("a", 1, func(r *headroom.Request) { r.Subject = "" })
+		},
 	} {
 		if j, err := ask(); !errors.Is(err, headroom.Invalid) || j.Allowed {
 			t.Errorf("%s: %v, %v", name, j.Allowed, err)

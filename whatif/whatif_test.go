@@ -112,7 +112,7 @@ func TestACourseOfAThousandYears(t *testing.T) {
 }
 
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
-	s := whatif.Scenario{Name: "free", Catalog: headroom.Lumcast()}
+	s := whatif.Scenario{Name: "free", Catalog: headroom.DefaultCatalog()}
 	if _, err := whatif.Run(context.Background(), strings.NewReader("a,b\n"), "slots", s, nil); !errors.Is(err, headroom.Invalid) {
 		t.Errorf("no columns: %v", err)
 	}

@@ -43,7 +43,7 @@ func (s *spending) overFlag(cmd *cobra.Command) (read func() error) {
 		switch over {
 		case "refuse":
 		case "record":
-			s.request.Over = headroom.OverRecord
+			s.request.Over = headroom.RecordOverLimit
 		default:
 			return usageError("--over %q: want refuse or record", over)
 		}

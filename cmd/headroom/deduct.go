@@ -83,7 +83,7 @@ func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organ
 	})
 }
 
-func (a *app) printJoint(organisation string, r headroom.Request, j headroom.Joint) {
+func (a *app) printJoint(organisation string, r headroom.Request, j headroom.DecisionWithin) {
 	// If the user refuses, the organisation's decision is that on the end of its hold, which is not what was asked.
 	byOrganisation := !j.Allowed && !j.Organisation.Allowed
 	byUser := !j.Allowed && !byOrganisation

@@ -29,8 +29,8 @@ type way struct {
 }
 
 var ways = []way{
-	{name: "preflight, refuse at the end", ask: preflight, done: deduct(headroom.OverRefuse)},
-	{name: "preflight, record at the end", ask: preflight, done: deduct(headroom.OverRecord)},
+	{name: "preflight, refuse at the end", ask: preflight, done: deduct(headroom.RefuseOverLimit)},
+	{name: "preflight, record at the end", ask: preflight, done: deduct(headroom.RecordOverLimit)},
 	{name: "hold, settle at the end", ask: hold, done: settle},
 	{name: "hold, each job costs 5 more than held", ask: hold, done: settle, more: 5},
 }
@@ -51,7 +51,7 @@ func hold(ctx context.Context, e *headroom.Engine, r headroom.Request) (headroom
 }
 
 func settle(ctx context.Context, e *headroom.Engine, r headroom.Request) (headroom.Decision, error) {
-	r.Over = headroom.OverRecord // the work is done
+	r.Over = headroom.RecordOverLimit // the work is done
 	return e.Settle(ctx, r)
 }
 
@@ -72,7 +72,7 @@ func (r result) free() int64 { return r.worked + spent - limit }
 func burst(ctx context.Context, w way) (result, error) {
 	// A fixed time: a burst that runs over the end of a week would measure the new week.
 	clock := func() time.Time { return time.Date(2026, time.May, 28, 12, 0, 0, 0, time.UTC) }
-	engine, err := headroom.New(memstore.New(clock), headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		return result{}, err
 	}

@@ -118,7 +118,7 @@ func TestServer(t *testing.T) {
 func BenchmarkUpdateItem(b *testing.B) {
 	wire := &last{}
 	store := open(b, wire)
-	engine, err := headroom.New(store, headroom.Lumcast(), headroom.Options{})
+	engine, err := headroom.New(store, headroom.DefaultCatalog(), headroom.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

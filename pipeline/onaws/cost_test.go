@@ -98,7 +98,7 @@ func TestWhatAJobCosts(t *testing.T) {
 			if err := store.CreateTables(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			prices, err := headroom.Lumcast().Prices("slots")
+			prices, err := headroom.DefaultCatalog().Prices("slots")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,12 +18,12 @@ func TestNoDurationIsBeyondTheJobTable(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	now := time.Date(2031, 5, 27, 10, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	engine, err := headroom.New(memstore.New(clock), headroom.Lumcast(), headroom.Options{Clock: clock})
+	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var x started
-	p, err := pipeline.New(engine, headroom.Lumcast(), jobs, &x, pipeline.Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)})
+	p, err := pipeline.New(engine, headroom.DefaultCatalog(), jobs, &x, pipeline.Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -447,7 +447,7 @@ func (o op) run(ctx context.Context, c caller) outcome {
 		err = c.engine.SetPlan(ctx, o.who(), o.plan)
 		d.Allowed, d.Reason = err == nil, "stored"
 	case "within":
-		var j headroom.Joint
+		var j headroom.DecisionWithin
 		j, err = c.engine.DeductWithin(ctx, o.within, r)
 		d, user = j.Organisation, j.User.Reason
 		d.Allowed = j.Allowed

@@ -60,7 +60,7 @@ func must[T any](v T, err error) T {
 
 func deduct(id string, cost int64) op { return op{verb: "deduct", id: id, cost: cost} }
 func record1(id string, cost int64) op {
-	return op{verb: "deduct", id: id, cost: cost, over: headroom.OverRecord}
+	return op{verb: "deduct", id: id, cost: cost, over: headroom.RecordOverLimit}
 }
 func hold(id string, cost int64, lasts time.Duration) op {
 	return op{verb: "hold", id: id, cost: cost, lasts: lasts}

@@ -91,7 +91,7 @@ func fails(err error) commit {
 
 func readsThenWrites(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 	v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
-	if err != nil || !c.Holds(v) {
+	if err != nil || c.Unmet(v) != "" {
 		return v, false, err
 	}
 	runtime.Gosched()
@@ -100,7 +100,7 @@ func readsThenWrites(ctx context.Context, c headroom.Change, to headroom.Store) 
 
 func forgets(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 	v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
-	if err != nil || !c.Holds(v) {
+	if err != nil || c.Unmet(v) != "" {
 		return v, false, err
 	}
 	v.State = c.Apply(v.State)

@@ -260,7 +260,7 @@ func (b *batch) do(h *history, o *op) {
 func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start int64) (reply, error) {
 	r := headroom.Request{Subject: subject, Meter: meter, Operation: ids[a.id], Cost: a.units}
 	if a.record {
-		r.Over = headroom.OverRecord
+		r.Over = headroom.RecordOverLimit
 	}
 	lasts := time.Duration(a.lasts) * time.Second
 	week := func(w headroom.Window) int8 { return weekOf(int32(w.Start.Unix() - start)) }
