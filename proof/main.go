@@ -67,7 +67,9 @@ func run(ctx context.Context) error {
 	fuzzTime := flag.Duration("fuzztime", 5*time.Minute, "how long each fuzz target runs")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(),
-			"Run the long versions of the tests that show that the count is right, and print a table. `make tools` comes first.\n\n  go run ./proof\n  go run ./proof -part \"clocks,fuzz\" -fuzztime 30s\n\nParts: %s\n\n",
+			"Run the long versions of the tests that show that the count is right, and print a table. "+
+				"`make tools` comes first.\n\n"+
+				"  go run ./proof\n  go run ./proof -part \"clocks,fuzz\" -fuzztime 30s\n\nParts: %s\n\n",
 			strings.Join(names(), ", "))
 		flag.PrintDefaults()
 	}

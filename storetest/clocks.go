@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -251,11 +250,11 @@ func distrustedClock(t *testing.T, h Harness) {
 	a.admit("a little late", 10, 110)
 	w.set(base.Add(-headroom.ClockTolerance - time.Second))
 	r := a.request("x", 1)
-	for call, ask := range map[string]func(context.Context, headroom.Request) (headroom.Decision, error){"deduct": a.engine.Deduct, "preflight": a.engine.Preflight} {
-		d, err := ask(t.Context(), r)
-		a.failed(call, r, d, err, headroom.ClockUntrusted)
+	for _, v := range []verb{deduct, preflight} {
+		d, err := a.ask(v, r)
+		a.failed(string(v), r, d, err, headroom.ClockUntrusted)
 		if !strings.Contains(err.Error(), "headroom clock accept") {
-			t.Errorf("%s: the error does not name the remedy: %v", call, err)
+			t.Errorf("%s: the error does not name the remedy: %v", v, err)
 		}
 	}
 	// A time that the caller gives takes the place of every clock.

@@ -37,8 +37,8 @@ func checksDebts(t *testing.T, h Harness) {
 		{"the end of a debt to another", []headroom.DebtStep{{ID: "a", Was: debt("acme", 30)}}},
 		{"the end of a debt of other units", []headroom.DebtStep{{ID: "a", Was: debt("acme & co", 31)}}},
 		{"the end of a debt of another time", []headroom.DebtStep{{ID: "a", Was: later}}},
-		{"the end of a debt that is of the caller's time, as if it were not", []headroom.DebtStep{{ID: strange, Was: debt(strange, 1<<60)}}},
-		{"one guard that is met and one that is not", []headroom.DebtStep{{ID: "a", Was: debt("acme & co", 30)}, {ID: "x", Was: debt("x", 1)}}},
+		{"the end of a debt, as if its time were not the caller's", []headroom.DebtStep{{ID: strange, Was: debt(strange, 1<<60)}}},
+		{"one guard that is met, one that is not", []headroom.DebtStep{{ID: "a", Was: debt("acme & co", 30)}, {ID: "x", Was: debt("x", 1)}}},
 	} {
 		b.commit(c.what, owes(c.steps...), false)
 	}

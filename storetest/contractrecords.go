@@ -68,7 +68,7 @@ func checksRecords(t *testing.T, h Harness) {
 		{"that nothing is known, where something is", []headroom.RecordStep{{ID: "a"}}},
 		{"the end of a hold that is not there", []headroom.RecordStep{{ID: "x", Was: reserved(30), Is: charged(30)}}},
 		{"the end of a hold where a charge of the same units is", []headroom.RecordStep{{ID: "a", Was: reserved(30), Is: charged(30)}}},
-		{"a new record, and the end of one that is not there", []headroom.RecordStep{{ID: "r", Is: refund}, {ID: "other", Was: charged(1)}}},
+		{"a new record, and the end of none", []headroom.RecordStep{{ID: "r", Is: refund}, {ID: "other", Was: charged(1)}}},
 	} {
 		b.commit(c.what, records(c.steps...), false)
 	}

@@ -182,10 +182,10 @@ func cancelled(t *testing.T, h Harness) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i, cost := range []int64{10, 191, 201} {
-		for name, ask := range map[string]func(context.Context, headroom.Request) (headroom.Decision, error){"deduct": a.engine.Deduct, "preflight": a.engine.Preflight} {
-			d, err := ask(ctx, a.request(id(int64(i)), cost))
+		for _, v := range []verb{deduct, preflight} {
+			d, err := do(ctx, a.engine, v, a.request(id(int64(i)), cost), 0)
 			if headroom.CodeOf(err) == "" || full(d) != full(headroom.Decision{}) {
-				t.Errorf("%s of %d: %s, %v: want an error with a code", name, cost, text(d), err)
+				t.Errorf("%s of %d: %s, %v: want an error with a code", v, cost, text(d), err)
 			}
 		}
 	}

@@ -36,7 +36,9 @@ func drawnThoughLate(t *testing.T, h Harness) {
 		between func(a account)
 		left    map[string]int64
 	}{
-		{"a grant where there was none", func(account) {}, func(a account) { a.granting(30).grant("g", 30, base.Add(day), 200) }, map[string]int64{"g": 10}},
+		{"a grant where there was none",
+			func(account) {},
+			func(a account) { a.granting(30).grant("g", 30, base.Add(day), 200) }, map[string]int64{"g": 10}},
 		{"a grant that ends before another",
 			func(a account) { a.granting(30).grant("late", 30, base.Add(week), 200) },
 			func(a account) { a.granting(45).grant("g", 15, base.Add(day), 200) }, map[string]int64{"g": 0, "late": 25}},

@@ -73,7 +73,8 @@ func asLongAsTheWindow(t *testing.T, h Harness) {
 func longestHorizon(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	a := w.account(1 << 40)
-	for _, forever := range []time.Duration{headroom.MaxHorizon + time.Minute, 150 * 365 * day, time.Duration(1<<63 - 1).Truncate(time.Minute)} {
+	longest := time.Duration(1<<63 - 1).Truncate(time.Minute)
+	for _, forever := range []time.Duration{headroom.MaxHorizon + time.Minute, 150 * 365 * day, longest} {
 		if _, err := headroom.New(w.store, a.catalog, headroom.Options{Horizon: forever}); err == nil {
 			t.Errorf("a horizon of %s is taken", forever)
 		}
@@ -166,7 +167,8 @@ func refundTooOld(t *testing.T, h Harness) {
 			headroom.RefundRequest{Subject: a.subject, Meter: a.meter, Operation: operation, ID: id, Began: began})
 	}
 	for began, target := range map[time.Time]headroom.Code{
-		{}: headroom.NotFound, base.Add(-horizon): headroom.NotFound, base.Add(-horizon - time.Second): headroom.TooOld, base.Add(-year): headroom.TooOld,
+		{}: headroom.NotFound, base.Add(-horizon): headroom.NotFound,
+		base.Add(-horizon - time.Second): headroom.TooOld, base.Add(-year): headroom.TooOld,
 	} {
 		d, err := refund("x", "refund of x", began)
 		a.failed("refund", headroom.Request{Operation: "x"}, d, err, target)

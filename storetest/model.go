@@ -345,7 +345,7 @@ func (p *play) setPlan() {
 // compare fails the test unless the answer and its error are those of the model.
 func (p *play) compare(call string, r headroom.Request, got string, err error, want string, code headroom.Code) {
 	asked := fmt.Sprintf(
-		"step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, by a store's clock of %s and a host's of %s",
+		"step %d: %s of %q: %d of %s for %q, plan %q, policy %d, skips closed %t, at %s, began %s, store's clock %s, host's %s",
 		p.step, call, r.Operation, r.Cost, r.Meter, strings.TrimPrefix(r.Subject, p.prefix), r.Plan, r.Over,
 		r.SkipClosed, short(r.Now), short(r.Began), short(p.w.now()), short(p.host))
 	p.Log(asked)

@@ -15,7 +15,9 @@ func debtsFinishedByAnother(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for _, n := range []int{settlesIt, clearsIt} {
 		for name, finish := range map[string]func(p pair){
-			"a look": func(p pair) { p.account.limits() }, "a sweep": func(p pair) { p.sweep(0) }, "a repeat": func(p pair) { p.pays("a", 50, 50, 50) },
+			"a look":   func(p pair) { p.account.limits() },
+			"a sweep":  func(p pair) { p.sweep(0) },
+			"a repeat": func(p pair) { p.pays("a", 50, 50, 50) },
 		} {
 			p := w.newPair(150)
 			s, tapped := p.tapped()

@@ -142,7 +142,9 @@ func TestRulesAreExplained(t *testing.T) {
 
 // TestCitationsAreRead: the test above sees every way in which a number is cited.
 func TestCitationsAreRead(t *testing.T) {
-	for text, want := range map[string][]int{"5": {5}, "5 and 6": {5, 6}, "1, 2 and 4": {1, 2, 4}, "1 to 3 and 9 to 11": {1, 2, 3, 9, 10, 11}} {
+	for text, want := range map[string][]int{
+		"5": {5}, "5 and 6": {5, 6}, "1, 2 and 4": {1, 2, 4}, "1 to 3 and 9 to 11": {1, 2, 3, 9, 10, 11},
+	} {
 		if got := numbers(text); !slices.Equal(got, want) {
 			t.Errorf("%q cites %v, want %v", text, got, want)
 		}

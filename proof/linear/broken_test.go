@@ -163,6 +163,24 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 }
 
+// changes make a right reply a wrong one.
+var changes = []func(*reply){
+	func(r *reply) { r.used++ },
+	func(r *reply) { r.held-- },
+	func(r *reply) { r.left++ },
+	func(r *reply) { r.limit-- },
+	func(r *reply) { r.granted++ },
+	func(r *reply) { r.cost++ },
+	func(r *reply) { r.replay = !r.replay },
+	func(r *reply) { r.allowed = !r.allowed },
+	func(r *reply) { r.plan += "?" },
+	func(r *reply) { r.week++ },
+	func(r *reply) { r.reason += "?" },
+	func(r *reply) { r.past++ },
+	func(r *reply) { r.grants += "?" },
+	func(r *reply) { r.living += "?" },
+}
+
 // TestTheModelIsTheRules asks with one client, one call after another, so that nothing is left to
 // chance. The model must say what the store answers, and must not take a changed answer for right.
 func TestTheModelIsTheRules(t *testing.T) {
@@ -175,11 +193,7 @@ func TestTheModelIsTheRules(t *testing.T) {
 		if wrong, _ := b.judge(h); wrong != "" {
 			t.Fatalf("%s; see %s\n%s", wrong, b.page(h), b.text(h))
 		}
-		for i, change := range []func(*reply){
-			func(r *reply) { r.used++ }, func(r *reply) { r.held-- }, func(r *reply) { r.left++ }, func(r *reply) { r.limit-- }, func(r *reply) { r.granted++ }, func(r *reply) { r.cost++ }, func(r *reply) { r.replay = !r.replay },
-			func(r *reply) { r.allowed = !r.allowed }, func(r *reply) { r.plan += "?" }, func(r *reply) { r.week++ }, func(r *reply) { r.reason += "?" }, func(r *reply) { r.past++ },
-			func(r *reply) { r.grants += "?" }, func(r *reply) { r.living += "?" },
-		} {
+		for i, change := range changes {
 			o := h.ops[(int(n)+i)%len(h.ops)]
 			if o.err != nil || o.ask.verb == setPlan {
 				continue

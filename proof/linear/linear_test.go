@@ -111,7 +111,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 				Unit:  "histories",
 				Took:  time.Since(began),
 				Note: fmt.Sprintf(
-					"%d calls, of which an error answered %d; %d undecided, where %d had a fault; %d of ambiguous outcome; the week turned in %d histories",
+					"%d calls, of which an error answered %d; %d undecided, where %d had a fault; "+
+						"%d of ambiguous outcome; the week turned in %d histories",
 					sum.calls, sum.failed, sum.undecided, sum.faulted, sum.ambiguous, sum.turned),
 			}
 			if sum.bad != nil {

@@ -51,7 +51,8 @@ func run(ctx context.Context, args []string) error {
 	verbose := flags.Bool("v", false, "tell for each change which test notices it")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(),
-			"Change packages in small ways, one at a time, and list the changes that no test notices.\n\n  go run ./proof/mutants [flags] PACKAGES\n\n")
+			"Change packages in small ways, one at a time, and list the changes that no test notices.\n\n"+
+				"  go run ./proof/mutants [flags] PACKAGES\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

@@ -229,7 +229,10 @@ func TestWhatIsNotNoticedIsTold(t *testing.T) {
 // TestTestsThatFailByThemselvesAreAnError: otherwise every change would be taken for noticed.
 func TestTestsThatFailByThemselvesAreAnError(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": module["go.mod"], "a.go": "package a\n", "a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal() }\n"} {
+	for name, text := range map[string]string{
+		"go.mod": module["go.mod"], "a.go": "package a\n",
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal() }\n",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

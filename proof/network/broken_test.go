@@ -22,9 +22,12 @@ func (s spoilt) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return s.commit(ctx, c, s.Store)
 }
 
+// commit takes the place of a store's Commit. n is its number.
+type commit = func(ctx context.Context, n int64, c headroom.Change, to headroom.Store) (headroom.View, bool, error)
+
 // TestBrokenStoresAreFound shows that the ledger can find faults.
 func TestBrokenStoresAreFound(t *testing.T) {
-	for name, commit := range map[string]func(ctx context.Context, n int64, c headroom.Change, to headroom.Store) (headroom.View, bool, error){
+	for name, commit := range map[string]commit{
 		"acknowledges and forgets": func(ctx context.Context, n int64, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
 			v, err := to.Load(ctx, headroom.Query{Key: c.Key, IDs: c.IDs()})
 			if n%40 != 0 || err != nil || c.Unmet(v) != "" {

@@ -526,7 +526,8 @@ func TestAFaultyNetwork(t *testing.T) {
 					Violations: len(n.violations),
 					Took:       time.Since(began),
 					Note: fmt.Sprintf(
-						"%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; %d charged after a refusal; %d subjects, %d ids moved to the ledger",
+						"%d requests, of which %d met a fault; %d calls failed, %d outcomes left open until the end; %d refusals; "+
+							"%d charged after a refusal; %d subjects, %d ids moved to the ledger",
 						n.proxy.count.Load(), n.proxy.met.Load(), n.failures.Load(), n.open.Load(), n.refusals.Load(),
 						n.overtaken.Load(), len(n.all), n.moved),
 				})
