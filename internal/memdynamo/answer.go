@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// failure is an error as the protocol says it.
+// failure is an error of the protocol.
 type failure struct {
 	code, message string
 	item          string // JSON of the item that failed a condition, if it was asked for
@@ -26,8 +26,9 @@ func missing(table string) error {
 	return &failure{code: "ResourceNotFoundException", message: "Requested resource not found: " + table}
 }
 
-// Apply answers one request: op is what follows the dot in the header X-Amz-Target ("UpdateItem"), body its JSON. The answer is an HTTP status and a JSON body.
-// After anything but status 200 the tables are as before.
+// Apply answers one request. op is what follows the dot in the header X-Amz-Target ("UpdateItem"),
+// and body is the JSON of the request. The answer is an HTTP status and a JSON body. Unless the
+// status is 200, the tables after it are the same.
 func (t Tables) Apply(op string, body []byte) (after Tables, status int, answer []byte) {
 	r, err := decode(op, string(body))
 	if err == nil {
@@ -53,7 +54,7 @@ func failed(err error) []byte {
 	return append(answer, '}')
 }
 
-// prefixes are of the types of errors, by their codes.
+// prefixes stand before the codes of errors.
 var prefixes = map[string]string{
 	"ValidationException":             "com.amazon.coral.validate#",
 	"SerializationException":          "com.amazon.coral.service#",
@@ -107,7 +108,8 @@ func (t Tables) answer(op string, r *request) (Tables, []byte, error) {
 	return t.with(r.table, after), answer, nil
 }
 
-// batch answers a BatchWriteItem. All of its writes are done: DynamoDB may leave some, one by one, which a client has to expect in another way.
+// batch answers a BatchWriteItem. It does all the writes. DynamoDB may leave some undone: how a
+// client stands that is tested elsewhere.
 func (t Tables) batch(r *request) (Tables, []byte, error) {
 	if len(r.writes) == 0 || len(r.writes) > mostBatch {
 		return t, nil, invalid("a batch has from 1 to %d writes, not %d", mostBatch, len(r.writes))

@@ -16,7 +16,7 @@ type condition struct {
 	bracketed bool // it stands in brackets of its own
 }
 
-// operand is a value, or the path of one, or the size of what lies at a path.
+// operand is a value, a path, or the size of what lies at a path.
 type operand struct {
 	value *value
 	path  []string
@@ -35,7 +35,7 @@ func parseCondition(what string, text *string, n *names, v *values) (*condition,
 func (p *parser) or() *condition  { return p.chain("OR", p.and) }
 func (p *parser) and() *condition { return p.chain("AND", p.not) }
 
-// chain reads one sub, or some with a word between each two.
+// chain reads one sub, or several with a word between them.
 func (p *parser) chain(word string, sub func() *condition) *condition {
 	c := sub()
 	if !p.is(word) {
@@ -100,7 +100,7 @@ func (p *parser) predicate() *condition {
 	return c
 }
 
-// between fails if the bounds, given as values, can have nothing between them.
+// between fails if both bounds are given as values and nothing can lie between them.
 func (p *parser) between(low, high *value) {
 	switch {
 	case low == nil || high == nil:
@@ -127,7 +127,7 @@ func (p *parser) distinct(c *condition) {
 	}
 }
 
-// ordered fails if an operand, given as a value, has a type without an order.
+// ordered fails if an operand is given as a value of a type that has no order.
 func (p *parser) ordered(c *condition) {
 	for _, a := range c.args {
 		if a.value != nil && a.value.kind != kindS && a.value.kind != kindN {
@@ -209,7 +209,8 @@ func (c *condition) paths(f func([]string)) {
 	}
 }
 
-// holds reports whether an item meets the condition. No item is one without attributes.
+// holds reports whether an item meets the condition. If there is no item, it is like one without
+// attributes.
 func (c *condition) holds(o object) bool {
 	if c == nil {
 		return true
@@ -238,7 +239,7 @@ func (c *condition) holds(o object) bool {
 	return holds(c.op, first, c.args[1].of(o))
 }
 
-// of returns the operand of an item, nil if it is not there.
+// of returns the operand's value in an item, nil if there is none.
 func (a operand) of(o object) *value {
 	if a.value != nil {
 		return a.value
@@ -256,7 +257,8 @@ func (a operand) of(o object) *value {
 	return nil
 }
 
-// holds reports whether a comparison holds. What is not there differs from everything, and what is of different types has no order.
+// holds reports whether a comparison holds. A value that is missing differs from everything, and
+// values of different types have no order.
 func holds(op string, a, b *value) bool {
 	same := a != nil && b != nil && equal(a, b)
 	switch {

@@ -23,8 +23,8 @@ func TestConformance(t *testing.T) { storetest.Run(t, harness(asItIs)) }
 func TestConcurrent(t *testing.T)  { storetest.Concurrent(t, harness(asItIs)) }
 func TestModel(t *testing.T)       { storetest.Model(t, harness(asItIs)) }
 
-// TestConformanceWithoutTheItem holds that the store keeps the rules on an engine like dynalite, which
-// does not send the item along when a condition fails. The store then has to read it.
+// TestConformanceWithoutTheItem holds that the store keeps the rules on an engine like dynalite,
+// which does not send the item along when a condition fails. The store then has to read it.
 func TestConformanceWithoutTheItem(t *testing.T) { storetest.Run(t, harness(withoutTheItem)) }
 
 // harness is that of dynamostore on memdynamo, which is reached by way of through.

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDifferential holds that memdynamo and the real engines answer random requests alike, and hold the same item after them.
+// TestDifferential holds that memdynamo and the real engines answer random requests alike, and hold
+// the same item after them.
 func TestDifferential(t *testing.T) {
 	began := time.Now()
 	b := newBench(t)
@@ -92,7 +93,8 @@ type draw struct {
 
 func (d *draw) mark(mark string, is bool) { d.marks[mark] = d.marks[mark] || is }
 
-// below draws a number from 0 to n-1, each as likely as another, where rapid's own ranges favour the ends.
+// below draws a number from 0 to n-1, each as likely as another, where rapid's own ranges favour
+// the ends.
 func (d *draw) below(n int) (drawn int) {
 	for range 7 {
 		drawn *= 2
@@ -172,7 +174,8 @@ func (d *draw) path() string {
 	return strings.Join(parts, ".")
 }
 
-// target draws a path that is not the key, and most often does not overlap with those before. Of an update of the key under a condition that fails the engines do not agree which error comes first.
+// target draws a path that is not the key, and most often does not overlap with those before. Of an
+// update of the key under a condition that fails the engines do not agree which error comes first.
 func (d *draw) target() string {
 	for range 20 {
 		names := maps.Clone(d.names)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestEdges holds what random requests come by too seldom. Real engines answer each of these alike, but for the departures of the mark.
+// TestEdges holds what random requests come by too seldom. Real engines answer each of these alike,
+// but for the departures of the mark.
 func TestEdges(t *testing.T) {
 	b := newBench(t)
 	s := func(text string) dict { return dict{"S": text} }

@@ -20,7 +20,8 @@ import (
 
 type dict = map[string]any
 
-// bench is the two tables of a store, in memdynamo and in each real engine, to which the same requests are sent.
+// bench is the two tables of a store, in memdynamo and in each real engine, to which the same
+// requests are sent.
 type bench struct {
 	mem           memdynamo.Tables
 	urls          map[string]string // of the engines, by name
@@ -39,7 +40,8 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// send sends a request to all, and fails the test unless they agree but for known departures in what the marks say is special about it.
+// send sends a request to all, and fails the test unless they agree but for known departures in
+// what the marks say is special about it.
 func (b *bench) send(t rapid.TB, op string, request dict, marks map[string]bool) result {
 	t.Helper()
 	body, err := json.Marshal(request)
@@ -124,7 +126,8 @@ const (
 	conformer = "test_condition_expression.py" // of ScyllaDB, folder test/alternator: its tests pass on DynamoDB itself
 )
 
-// departures are what the real engines do otherwise than DynamoDB: where a request bears a mark, an engine may answer theirs in place of ours ("": anything).
+// departures are what the real engines do otherwise than DynamoDB: where a request bears a mark, an
+// engine may answer theirs in place of ours ("": anything).
 var departures = []struct{ engine, mark, ours, theirs, why string }{
 	{"dynalite", "NOT NOT", "", refused, "does not parse it. " + conformer + ": test_update_condition_not"},
 	{"dynalite", "shared", "", gone, "sets a path to the very value that another has, and not to a copy: what the update does to one happens to the other. If a map comes to hold itself, the process ends"},

@@ -10,7 +10,7 @@ const (
 	mostOperators = 300  // and the operators and functions in one
 )
 
-// names and values are the substitutions of a request.
+// names and values are what a request's aliases stand for.
 type names struct {
 	given bool
 	of    []substitute
@@ -27,14 +27,15 @@ type values struct {
 	used  []bool
 }
 
-// token is a part of an expression. Its kind is 'a' for a name, '#' and ':' for what stands for a name or value, 'w' for an operator or bracket, 0 for the end.
+// token is a part of an expression. Its kind is 'a' for a name, '#' for the alias of a name, ':'
+// for that of a value, 'w' for an operator or bracket, and 0 for the end.
 type token struct {
 	kind byte
 	text string
 	word string // a name in capitals, for it may be a keyword
 }
 
-// parser is a recursive descent over an expression. It keeps the first error.
+// parser reads an expression by recursive descent. It keeps the first error.
 type parser struct {
 	what      string // "UpdateExpression"
 	text      string
@@ -136,7 +137,7 @@ func (p *parser) expect(word string) {
 	}
 }
 
-// operator counts one.
+// operator counts an operator.
 func (p *parser) operator() {
 	if p.operators++; p.operators > mostOperators {
 		p.failf("The expression contains more than %d operators and functions", mostOperators)
@@ -156,7 +157,7 @@ func (p *parser) call() (function string, ok bool) {
 	return function, true
 }
 
-// path reads a document path, with what its aliases stand for.
+// path reads a document path and puts names in place of aliases.
 func (p *parser) path() []string {
 	start := len(p.parts)
 	for {
@@ -188,7 +189,7 @@ func (p *parser) part() string {
 	return ""
 }
 
-// value reads what stands for a value.
+// value reads the alias of a value.
 func (p *parser) value() *value {
 	if p.next.kind != ':' {
 		p.syntax()
@@ -212,7 +213,7 @@ func (p *parser) end() error {
 	return p.err
 }
 
-// allUsed fails if a substitution is used by no expression.
+// allUsed fails if no expression uses one of the aliases.
 func allUsed(n *names, v *values) error {
 	switch {
 	case n.given && len(n.of) == 0:

@@ -8,14 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// decoder reads a JSON text from left to right and keeps the first error. It is several times as fast as encoding/json, which would take most of the time of a request.
+// decoder reads a JSON text from left to right and keeps the first error. It is several times as
+// fast as encoding/json, which would take most of the time of a request.
 type decoder struct {
 	text string
 	pos  int
 	err  error
 }
 
-// mostNested is how deep values nest, by the service quotas ("Nested attribute depth").
+// mostNested is how deep values nest, from the service quotas ("Nested attribute depth").
 const mostNested = 32
 
 func (d *decoder) fail(err error) {
@@ -28,7 +29,7 @@ func (d *decoder) malformed() {
 	d.fail(&failure{code: "SerializationException", message: "malformed JSON"})
 }
 
-// peek returns the next byte that is no space, 0 at the end or after an error.
+// peek returns the next byte that is not a space, or 0 at the end and after an error.
 func (d *decoder) peek() byte {
 	for d.err == nil && d.pos < len(d.text) {
 		switch c := d.text[d.pos]; c {
@@ -70,7 +71,7 @@ func (d *decoder) list(open, end byte, element func()) {
 	}
 }
 
-// object reads an object; member reads the value of one.
+// object reads an object. member reads the value of one of its members.
 func (d *decoder) object(member func(name string)) {
 	d.list('{', '}', func() {
 		name := d.string()
@@ -114,7 +115,7 @@ func (d *decoder) unescaped(quoted string) (s string) {
 	return s
 }
 
-// word reads what is neither string, object nor list.
+// word reads a number, true, false or null.
 func (d *decoder) word() string {
 	d.peek()
 	start := d.pos

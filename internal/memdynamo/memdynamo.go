@@ -1,7 +1,9 @@
-// Package memdynamo is an engine for the DynamoDB wire protocol (JSON 1.0) that is a pure function: from the content of tables and a request to the content after it and an answer.
-// A model checker can keep every state that it has come by, and go on from any of them.
+// Package memdynamo is an engine for the DynamoDB wire protocol (JSON 1.0) that is a pure function.
+// It takes the content of tables and a request, and gives the content after the request and an
+// answer. So a model checker can keep every state that it meets, and go on from any of them.
 //
-// It knows what dynamostore sends and what the tests of dynamostore send beside it. Whatever else it is asked, it answers with a ValidationException that says "not modelled"; it guesses nothing.
+// It knows what dynamostore and its tests send. To everything else it answers with a
+// ValidationException that says "not modelled". It guesses nothing.
 package memdynamo
 
 import (
@@ -13,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Limits of the service, by the developer guide ("Service, account, and table quotas").
+// Limits of the service, from the developer guide ("Service, account, and table quotas").
 const (
 	mostItemBytes = 400 * 1024
 	mostHashBytes = 2048
@@ -21,12 +23,12 @@ const (
 	mostBatch     = 25
 )
 
-// Tables is the content of tables at one moment. It is immutable, and may be used by many goroutines.
+// Tables is the content of tables at one moment. It is immutable, so many goroutines may use it.
 type Tables struct{ of *tables }
 
 type tables struct {
 	named []named // by name, in its order
-	most  int     // bytes of an item
+	most  int     // bytes that an item may have
 	once  sync.Once
 	text  string
 }
@@ -36,7 +38,8 @@ type named struct {
 	*table
 }
 
-// New returns empty tables. keys gives the key attributes, all strings, by table: the partition key, then the sort key if there is one.
+// New returns empty tables. keys names the key attributes of each table, all strings: the partition
+// key, then the sort key if there is one.
 func New(keys map[string][]string) Tables {
 	t := Tables{}
 	for name, keys := range keys {
@@ -45,7 +48,7 @@ func New(keys map[string][]string) Tables {
 	return t
 }
 
-// with returns tables of which one is another.
+// with returns tables in which one table is another.
 func (t Tables) with(name string, changed *table) Tables {
 	i, ok := t.find(name)
 	of := t.of
@@ -59,7 +62,7 @@ func (t Tables) with(name string, changed *table) Tables {
 	return Tables{&tables{named: append(after, of.named[i:]...), most: of.most}}
 }
 
-// Size is how many bytes of an item count for the limit on them.
+// Size is the size in bytes of an item, as it counts for the limit. It is 0 if there is no item.
 func (t Tables) Size(table string, key ...string) int {
 	if tab := t.table(table); tab != nil {
 		if r := tab.row(key); r != nil {
@@ -69,7 +72,8 @@ func (t Tables) Size(table string, key ...string) int {
 	return 0
 }
 
-// Limited returns the tables with so many bytes that an item may have, in place of the service's 400 KB.
+// Limited returns the same tables, but an item in them may have only so many bytes, where the
+// service allows 400 KB.
 func (t Tables) Limited(bytes int) Tables {
 	return Tables{&tables{named: t.of.named, most: bytes}}
 }
@@ -88,7 +92,8 @@ func (t Tables) table(name string) *table {
 	return nil
 }
 
-// Text is the content in one canonical form: each table's name in quotes, then its items in the order of their keys, one a line. Two Tables with equal Text are equal.
+// Text is the content in one canonical form: the name of each table in quotes, then its items in
+// the order of their keys, one on each line. Two Tables are equal if their texts are.
 func (t Tables) Text() string {
 	if t.of == nil {
 		return ""
@@ -103,7 +108,8 @@ func (t Tables) Text() string {
 	return t.of.text
 }
 
-// Item returns an item, nil if there is none. The key is the values of the partition key and of the sort key, if the table has one.
+// Item returns an item, nil if there is none. The key is the value of the partition key and, if the
+// table has one, of the sort key.
 func (t Tables) Item(table string, key ...string) map[string]types.AttributeValue {
 	if tab := t.table(table); tab != nil {
 		if r := tab.row(key); r != nil {
@@ -123,7 +129,8 @@ func (t Tables) Items(table string) (items []map[string]types.AttributeValue) {
 	return items
 }
 
-// Put returns tables with an item put in as it is. An item that the table cannot have is a fault of the caller's program, and panics.
+// Put returns tables with one item more, as it is given. It panics if the table cannot have the
+// item, which is a mistake in the caller's program.
 func (t Tables) Put(table string, item map[string]types.AttributeValue) Tables {
 	o, err := fromSDK(item)
 	tab := t.table(table)

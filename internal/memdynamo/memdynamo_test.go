@@ -63,7 +63,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestItems holds that an item comes back as it went in, in the order of keys, and that Text tells contents apart.
+// TestItems holds that an item comes back as it went in, in the order of keys, and that Text tells
+// contents apart.
 func TestItems(t *testing.T) {
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	row := func(key, row string) map[string]types.AttributeValue {

@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// Numbers are decimal, of up to 38 significant digits and a magnitude from 1E-130 to 9.99E+125 (developer guide, "Naming rules and data types"). One number has one canonical text, without exponent or needless zeros.
+// A number is decimal. It has up to 38 significant digits and a magnitude from 1E-130 to 9.99E+125
+// (developer guide, "Naming rules and data types"). It has one canonical text, which has no
+// exponent and no needless zeros.
 const (
 	mostDigits   = 38
 	mostExponent = 125
@@ -100,7 +102,8 @@ func aligned(a, b string) (x, y *big.Int, exponent int) {
 	return scale(p), scale(q), exponent
 }
 
-// small returns two canonical numbers if both are whole and so small that their sum and difference have 64 bits too.
+// small returns two canonical numbers if both are whole, and so small that their sum and difference
+// have 64 bits.
 func small(a, b string) (x, y int64, ok bool) {
 	const most = 18 // digits and sign
 	if len(a) > most || len(b) > most {

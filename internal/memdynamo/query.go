@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// query answers a Query. Its condition is on the partition key, and may be on the beginning of the sort
-// key, on what it comes after, or on two bounds of it.
+// query answers a Query. Its condition is on the partition key, and may be on the beginning of the
+// sort key, on what it comes after, or on two bounds of it.
 func (t *table) query(r *request, c *condition) ([]byte, error) {
 	wanted, err := t.keyRange(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *table) query(r *request, c *condition) ([]byte, error) {
 }
 
 // keyRange is what a KeyConditionExpression asks for: a partition, and at most one condition on the
-// sort key. Of the conditions that it does not have the texts are empty.
+// sort key. The texts of conditions that it does not have are empty.
 type keyRange struct{ hash, prefix, after, least, most string }
 
 func (t *table) keyRange(c *condition) (k keyRange, err error) {

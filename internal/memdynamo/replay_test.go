@@ -41,7 +41,8 @@ func resultOf(status int, answer []byte) result {
 	return r
 }
 
-// tee sends each request to an engine and to memdynamo, compares the answers, and passes the engine's on.
+// tee sends each request to an engine and to memdynamo, compares the answers, and passes the
+// engine's on.
 type tee struct {
 	testing.TB
 	engine string
@@ -95,8 +96,8 @@ func (t *tee) RoundTrip(r *http.Request) (*http.Response, error) {
 // names of tables that no other test has.
 var tables atomic.Int64
 
-// TestReplay holds that memdynamo answers as Dynoxide does to what dynamostore really sends: for the
-// contract and the random sequences of the model, and in the long version for all rules.
+// TestReplay holds that memdynamo answers as Dynoxide does to what dynamostore really sends: for
+// the contract and the random sequences of the model, and in the long version for all rules.
 func TestReplay(t *testing.T) {
 	began, sent := time.Now(), map[string]int{}
 	h := storetest.Harness{Checks: report.Of(12, 100), Open: func(tb testing.TB, clock func() time.Time) headroom.Store {

@@ -2,7 +2,7 @@ package memdynamo
 
 import "slices"
 
-// request is what a request asks for.
+// request is a request that has been read.
 type request struct {
 	table                           string
 	key, item, startKey             object
@@ -15,14 +15,14 @@ type request struct {
 	writes                          []write
 }
 
-// write is one of a batch.
+// write is one write of a batch.
 type write struct {
 	table  string
 	remove bool
 	item   object // or, if it is to be removed, its key
 }
 
-// members are those that requests may have, by operation.
+// members are the members of JSON that requests may have, by operation.
 var members = map[string][]string{
 	"GetItem":        {"TableName", "Key", "ConsistentRead"},
 	"PutItem":        {"TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
@@ -32,7 +32,7 @@ var members = map[string][]string{
 	"Query":          {"TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward", "Limit", "ExclusiveStartKey", "ConsistentRead"},
 }
 
-// must are those without which there is no request.
+// must are the members that requests must have.
 var must = []string{"TableName", "Key", "Item", "RequestItems"}
 
 func decode(op, body string) (*request, error) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// reservedWords cannot be names in an expression unless they have an alias. It is the list of the developer guide ("Reserved words in DynamoDB"), in its order.
+// reservedWords cannot be names in an expression without an alias. The list and its order are from
+// the developer guide ("Reserved words in DynamoDB").
 const reservedWords = `
 ABORT ABSOLUTE ACTION ADD AFTER AGENT AGGREGATE ALL ALLOCATE ALTER ANALYZE AND ANY ARCHIVE ARE ARRAY AS ASC ASCII ASENSITIVE ASSERTION ASYMMETRIC AT
 ATOMIC ATTACH ATTRIBUTE AUTH AUTHORIZATION AUTHORIZE AUTO AVG BACK BACKUP BASE BATCH BEFORE BEGIN BETWEEN BIGINT BINARY BIT BLOB BLOCK BOOLEAN BOTH

@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// Server is an http.RoundTripper that answers requests in the place of a DynamoDB, one at a time. Its zero value has no tables and can be used.
-// Beside what Tables.Apply knows, it answers what sets up tables: CreateTable and DescribeTable, and the same of times to live, of which it takes no other notice.
+// Server is an http.RoundTripper that answers requests in the place of DynamoDB, one at a time. The
+// zero value has no tables, and can be used.
+//
+// It answers what Tables.Apply answers, and the requests that set up tables: CreateTable,
+// DescribeTable, UpdateTimeToLive and DescribeTimeToLive. It deletes nothing whose time to live is
+// over.
 type Server struct {
 	Clock func() time.Time // of the Date of answers. Nil: time.Now
 

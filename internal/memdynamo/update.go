@@ -12,13 +12,13 @@ type action struct {
 	value *value // of an add
 }
 
-// term is what a set sets: an operand, or the sum or difference of two.
+// term is what a SET writes: an operand, or the sum or difference of two.
 type term struct {
 	sign        int64 // 0: a alone
 	left, right setOperand
 }
 
-// setOperand is a value, a path, or a path with what stands in for it if it leads to nothing.
+// setOperand is a value, a path, or a path with an operand to use if it leads to nothing.
 type setOperand struct {
 	value *value
 	path  []string
@@ -133,7 +133,7 @@ func (p *parser) apart(actions []action) {
 	}
 }
 
-// update returns an item after all actions. Each operand is of the item before any.
+// update returns an item after all actions. Every operand is read from the item before them.
 func update(before object, actions []action) (object, error) {
 	after := before
 	for _, a := range actions {

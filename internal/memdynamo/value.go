@@ -64,7 +64,7 @@ func (o object) without(name string) object {
 	return append(append(make(object, 0, len(o)-1), o[:i]...), o[i+1:]...)
 }
 
-// at returns what a document path leads to, nil if nothing.
+// at returns the value that a document path leads to, nil if there is none.
 func (o object) at(path []string) *value {
 	v := o.get(path[0])
 	for _, name := range path[1:] {
@@ -76,7 +76,8 @@ func (o object) at(path []string) *value {
 	return v
 }
 
-// put returns a copy in which a document path leads to v, or to nothing if v is nil; ok is false if the parent is no map.
+// put returns a copy in which a document path leads to v, or to nothing if v is nil. ok is false if
+// the parent is not a map.
 func (o object) put(path []string, v *value) (after object, ok bool) {
 	switch name := path[0]; {
 	case len(path) == 1 && v == nil:
@@ -93,7 +94,8 @@ func (o object) put(path []string, v *value) (after object, ok bool) {
 	}
 }
 
-// size is what counts for the limit of 400 KB, by the rules of the developer guide ("DynamoDB item sizes and formats").
+// size is what a value counts for the limit of 400 KB. The rules are in the developer guide
+// ("DynamoDB item sizes and formats").
 func (v *value) size() int {
 	switch v.kind {
 	case kindS:
@@ -139,7 +141,7 @@ func (o object) toSDK() map[string]types.AttributeValue {
 	return attrs
 }
 
-// fromSDK is the other way round.
+// fromSDK returns SDK values as an object.
 func fromSDK(attrs map[string]types.AttributeValue) (object, error) {
 	o := make(object, 0, len(attrs))
 	for name, a := range attrs {
