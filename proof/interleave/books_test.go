@@ -15,7 +15,8 @@ import (
 	"github.com/lumcast/headroom/internal/memdynamo"
 )
 
-// books are what tables say of each subject, read from the raw items by the layout as it is documented, not by the code that writes it.
+// books are what tables say about each subject. They are read from the raw items by the layout as
+// it is documented, and not by the code that writes it.
 type books map[string]*book
 
 type book struct {
@@ -65,12 +66,14 @@ func readBooks(t memdynamo.Tables) books {
 		if b := all[str(row["subject"])]; strings.HasPrefix(str(row["key"]), "owes#") && b != nil {
 			b.listed[str(row["operation"])] = true
 		}
-		// The key is the length of the meter's name, "#", the name, the subject; here there is one meter.
+		// The key is the length of the meter's name, "#", the name, the subject; here there is one
+		// meter.
 		b := all[strings.TrimPrefix(str(row["key"]), "5#slots")]
 		if b == nil {
 			continue
 		}
-		// Rows of one thing come in the order of their versions, and each hides those before it; what the item has hides them all.
+		// The rows of one thing come in the order of their versions. Each hides those before it,
+		// and the item hides them all.
 		kind, name, _ := strings.Cut(str(row["row"]), "#")
 		name, _, _ = strings.Cut(name, "\x00")
 		switch kind {
@@ -204,7 +207,8 @@ func child(v types.AttributeValue) map[string]types.AttributeValue {
 	return nil
 }
 
-// in is what a record counts in each window of a limit, by start; a window after the counter's own was opened by a wrong clock and folded into that.
+// in is what a record counts in each window of a limit, by start. A window after the counter's own
+// was opened by a wrong clock, and its units were added to the counter's.
 func (r record) in(limit string, c counter) map[int64]int64 {
 	units := map[int64]int64{}
 	for _, w := range r.Windows {

@@ -22,7 +22,8 @@ import (
 	"github.com/lumcast/headroom/dynamostore"
 )
 
-// node is a client that has been told so much. It is found by running the client's own code from the start of its process.
+// node is a client that has been told certain things. The checker finds it by running the client's
+// own code from the start of its process.
 type node struct {
 	client   int
 	from     uint8   // the operation with which the process began
@@ -47,7 +48,8 @@ const (
 	toSend              // a request
 )
 
-// answer is what an engine answers. clock is one more than the index of its time; 0 where that is not known yet.
+// answer is an engine's answer. clock is one more than the index of its time, or 0 if that is not
+// known yet.
 type answer struct {
 	clock  uint8
 	status int
@@ -103,12 +105,14 @@ func (x *explorer) kid(at, request, answer int32) int32 {
 	return to
 }
 
-// agrees reports whether o and p can be answers to one operation. Where there are several limits, a decision shows the window of that which is the strictest at its time.
+// agrees reports whether o and p can be answers to one operation. If there are several limits, a
+// decision shows the window of the limit that is the strictest at that time.
 func (o outcome) agrees(p outcome) bool {
 	return o.cost == p.cost && o.reason == p.reason && (o.limit != p.limit || o.window.Equal(p.window))
 }
 
-// settle runs a client and returns its node. Between two operations it does not matter what a client was told, but only what its store remembers.
+// settle runs a client and returns its node. Between two operations it does not matter what a
+// client was told. It only matters what its store remembers.
 func (x *explorer) settle(n node) int32 {
 	cache := x.run(&n)
 	if n.asks != toSend {
@@ -175,7 +179,8 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// run runs the client's code as far as its recording goes, and returns what its store remembers then.
+// run runs the client's code up to the end of its recording, and returns what its store remembers
+// then.
 func (x *explorer) run(n *node) (cache string) {
 	script := x.clients[n.client]
 	w := &wire{x: x, node: n}
@@ -251,7 +256,8 @@ func sum(body []byte) (n int) {
 	return n
 }
 
-// like reports whether a body is that of the request but for the order in which the SDK wrote it, as far as its sum tells.
+// like reports whether a body is that of the request, apart from the order in which the SDK wrote
+// it. It goes by the sum.
 func (r request) like(op string, body []byte) bool { return r.op == op && r.sum == sum(body) }
 
 // sent notes a request.
@@ -288,7 +294,8 @@ const ledger = "users-ledger"
 // mostRows is how many parts of a batch are written one by one: it bounds a world.
 const mostRows = 3
 
-// split cuts a batch into the rows that are written one by one. Those that no operation of the world asks about are written together with the first.
+// split cuts a batch into the rows that are written one by one. Rows that no operation of the world
+// asks about are written together with the first.
 func (x *explorer) split(r *request) {
 	var in struct {
 		RequestItems map[string][]json.RawMessage
@@ -383,7 +390,8 @@ func (o op) String() string {
 // guesses reports whether the operation looks at the host's clock when it begins.
 func (o op) guesses() bool { return o.verb == "deduct" || o.verb == "seed" }
 
-// leaves is a deduction within an organisation whose caller dies before the organisation is settled, and which nobody repeats.
+// leaves is a deduction within an organisation. Its caller dies before the organisation is settled,
+// and nobody repeats it.
 func (c caller) leaves(ctx context.Context, organisation string, r headroom.Request) error {
 	d := &dying{organisation: organisation, operation: headroom.OperationWithin(r.Subject, r.Operation)}
 	_, err := c.on(func(s headroom.Store) headroom.Store { d.Store = s; return d }).DeductWithin(ctx, organisation, r)
@@ -391,12 +399,12 @@ func (c caller) leaves(ctx context.Context, organisation string, r headroom.Requ
 	case d.dead:
 		return nil
 	case d.unreached:
-		return headroom.TooMany // the error of no room for a debt is one that the client would answer with a repeat
+		return headroom.TooMany // as if there were no room for a debt: the client repeats after that
 	}
 	return err
 }
 
-// dying is a store whose process ends before it settles an operation. Other operations it cannot settle.
+// dying is a store whose process ends before it settles one operation. It cannot settle others.
 type dying struct {
 	headroom.Store
 	organisation, operation string

@@ -9,7 +9,8 @@ import (
 	"github.com/lumcast/headroom/internal/memdynamo"
 )
 
-// most is how many clients a world may have, and how many requests may be on their way without a client that waits for them.
+// most is how many clients a world may have. It is also how many requests may be on their way while
+// no client waits for them.
 const most = 3
 
 // state is all that the rest of a schedule depends on.
@@ -34,7 +35,7 @@ const (
 type step struct {
 	client int8
 	kind   stepKind
-	arg    int32 // of a batch the rows that are written, of a late request and of a deletion the request
+	arg    int32 // the rows of a batch that are written; the late request, or the deletion
 }
 
 type stepKind uint8
@@ -237,7 +238,8 @@ func (x *explorer) expand(s state, emit func(how step, to state, wrong string)) 
 	}
 }
 
-// overdue are the requests that delete the rows of the ledger which time to live may delete by now, of those that an operation asks about. Where a world's times are that late, a row says nothing that counts any more.
+// overdue are requests that delete rows of the ledger, as time to live may do by now. They are for
+// rows that an operation asks about. By then nothing may depend on the row.
 func (x *explorer) overdue(s state) (all []int32) {
 	if !x.expires {
 		return nil

@@ -21,7 +21,8 @@ var (
 	values = regexp.MustCompile(`(=|<=|>=|BETWEEN) [^()]*`)
 )
 
-// guard names what a term of a condition guards: the request that it stands in, and the term without ids and values.
+// guard names what a term of a condition guards: the kind of request that it stands in, and the
+// term without ids and values.
 func guard(u update, term string) string {
 	term = keyed.ReplaceAllStringFunc(u.plain(term), func(path string) string {
 		if strings.HasPrefix(path, "quotaPast") && strings.HasSuffix(path, ".more") {
@@ -140,8 +141,10 @@ var guards = map[string]notice{
 	"write: size(quotaGrants) <=":                                   {world: "as many grants as there can be"},
 }
 
-// TestEachGuardIsNeeded: of the terms of the conditions that production writes, each for which guards names a world is taken for true by the engine, alone or with others that would do in its place, and that world breaks. So it would tell if they were missing.
-// Of the rest, guards says why no world needs them.
+// TestEachGuardIsNeeded: for a term of the conditions that production writes, guards may name a
+// world. Then the engine takes the term for true, alone or together with others that would do in
+// its place, and that world breaks. So the world would tell if the term were missing. For the other
+// terms guards names a test of dynamostore, or says why nothing needs them.
 func TestEachGuardIsNeeded(t *testing.T) {
 	began, run, together, tests, reasons := time.Now(), 0, 0, 0, 0
 	named, elsewhere := map[string]*world{}, testsOf(t, "../../dynamostore")

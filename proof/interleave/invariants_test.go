@@ -55,7 +55,8 @@ func (x *explorer) check(before, after int32, clock uint8) string {
 	return ""
 }
 
-// owes says what is wrong with the debts of a subject. What is charged within an organisation is charged there too, or is owed, and then a sweep can find it.
+// owes says what is wrong with the debts of a subject. What is charged within an organisation is
+// charged to the organisation too, or it is owed and a sweep can find it.
 func (b books) owes(subject string) string {
 	of := b.of(subject)
 	if len(of.debts) > headroom.MaxDebts {
@@ -151,9 +152,9 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 	return x.checkRecords(is)
 }
 
-// inOrder says what is wrong with where a new charge takes its units: from the plan first, then from the grants in
-// the order in which they end. What was held when the world began is held, and what is over when it ends is over,
-// for the charge may have been decided at any time between.
+// inOrder says what is wrong with where a new charge takes its units: from the plan first, then
+// from the grants in the order in which they end. What was held when the world began is held, and
+// what is over when it ends is over, for the charge may have been decided at any time between.
 func (x *explorer) inOrder(id string, r record, was, is *book) string {
 	if len(r.Grants) == 0 {
 		return ""
@@ -173,7 +174,8 @@ func (x *explorer) inOrder(id string, r record, was, is *book) string {
 	return ""
 }
 
-// balance compares what a write adds to the count and history of a limit with what it adds to the records that say where they count: then nothing is ever charged twice, or lost.
+// balance compares what a write adds to the count and history of a limit with what it adds to the
+// records that count there. If the two are equal, nothing is charged twice or lost.
 func (x *explorer) balance(limit string, was, is *book) string {
 	counted, recorded := map[int64]int64{}, map[int64]int64{}
 	add := func(b, later *book, sign int64) {
@@ -211,7 +213,8 @@ func (x *explorer) balance(limit string, was, is *book) string {
 	return ""
 }
 
-// bySeed reports whether a client of the world that runs the seed's own code, which remembers nothing, may have added so much.
+// bySeed reports whether a client that runs the seed's own code may have added so much. That code
+// remembers nothing.
 func (x *explorer) bySeed(units int64) bool {
 	return slices.ContainsFunc(x.clients, func(s script) bool {
 		return slices.ContainsFunc(s.ops, func(o op) bool { return o.verb == "seed" && o.cost == units })
@@ -226,7 +229,8 @@ func summed(by map[int64]int64) map[int64]int64 {
 	return map[int64]int64{0: sum}
 }
 
-// forgotten reports whether an id is forgotten by a write, because its generation has become too old. What it was charged stays charged.
+// forgotten reports whether a write forgets an id because its generation has become too old. What
+// was charged for it stays charged.
 func (b *book) forgotten(id string, later *book) bool {
 	if later == nil || later.epoch == b.epoch {
 		return false
@@ -247,7 +251,8 @@ func (b *book) drawn(grant string, later *book) (units int64) {
 	return units
 }
 
-// checkRecords says what is wrong with a record by itself: its parts make up its cost, in every limit alike.
+// checkRecords says what is wrong with a record by itself. Its parts make up its cost, in every
+// limit.
 func (x *explorer) checkRecords(b *book) string {
 	refunds := map[string]int64{}
 	for _, r := range b.records {
@@ -377,7 +382,8 @@ func (x *explorer) known(subject, id string) bool {
 	return ok
 }
 
-// charged reports whether a deduction was made before the world began, and whether what it was, or was at any time since the world began, may be forgotten by now.
+// charged reports whether a deduction was made before the world began, and whether it may be
+// forgotten by now.
 func (x *explorer) charged(o op, clock uint8) (known, forgotten bool) {
 	if x.times[clock].Sub(x.times[0]) >= headroom.DefaultHorizon {
 		forgotten = true

@@ -11,13 +11,15 @@ import (
 	"github.com/lumcast/headroom/dynamostore"
 )
 
-// memories are the fields of what a client lives by, and whether what stands there may change from one call to the next. Two clients go on as one only where all that may change is the same.
+// memories are the fields of a client's store and engine, and whether they may change from one call
+// to the next. Two clients go on as one only if all that may change is the same in both.
 var memories = map[reflect.Type]map[string]bool{
 	reflect.TypeFor[dynamostore.Store](): {"client": false, "opts": false, "layout": false, "sendsOld": true, "moved": true},
 	reflect.TypeFor[headroom.Engine]():   {"store": false, "rules": false, "opts": false},
 }
 
-// remembered is what a client's store or engine remembers. A field that memories does not tell of is a fault of the checker, which would take clients for the same that are not.
+// remembered is what a client's store or engine remembers. A field that memories does not have is a
+// mistake in the checker: it would take clients for the same that are not.
 func remembered(of any) (text string) {
 	v := reflect.ValueOf(of).Elem()
 	known := memories[v.Type()]
@@ -49,7 +51,8 @@ func strangers(of reflect.Type, known map[string]bool) []string {
 	return slices.Sorted(maps.Keys(differ))
 }
 
-// TestAClientsMemoryIsKnown: a store or an engine that comes to remember more is noticed here, before two clients that remember different things go on as one.
+// TestAClientsMemoryIsKnown: a store or an engine that comes to remember more is noticed here.
+// Otherwise two clients that remember different things would go on as one.
 func TestAClientsMemoryIsKnown(t *testing.T) {
 	for of, known := range memories {
 		if names := strangers(of, known); len(names) > 0 {

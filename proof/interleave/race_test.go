@@ -2,5 +2,6 @@
 
 package interleave
 
-// raced says that the race detector is on, which makes a world take ten times as long. A world runs in one goroutine.
+// raced says that the race detector is on. A world then takes ten times as long, for nothing: it
+// runs in one goroutine.
 const raced = true

@@ -48,7 +48,8 @@ func seedDeduct(ctx context.Context, table *dynamodb.Client, user string, cost i
 
 const seedLimit = 200
 
-// seedRun is a deduction by the week of the host's clock. After a failure of the connection it is made again, as a redelivered message would.
+// seedRun is a deduction by the week of the host's clock. If the connection fails it is made again,
+// as for a message that is delivered again.
 func seedRun(ctx context.Context, c caller, o op) outcome {
 	week := headroom.ISOWeek(c.host()).Key
 	ok, err := seedDeduct(ctx, c.sdk, o.who(), o.cost, week, seedLimit)
@@ -138,7 +139,8 @@ func seedWorlds() []*world {
 	}
 }
 
-// TestTheSeedsOwnCodeFails: the checker finds each hole of the seed's pseudo-code, by the shortest schedule, which docs/proof.md shows.
+// TestTheSeedsOwnCodeFails: the checker finds each hole in the seed's pseudo-code, by a shortest
+// schedule. docs/proof.md shows it.
 func TestTheSeedsOwnCodeFails(t *testing.T) {
 	page, err := os.ReadFile("../../docs/proof.md")
 	if err != nil {

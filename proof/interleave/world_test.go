@@ -16,8 +16,10 @@ type world struct {
 	catalog *headroom.Catalog
 	horizon time.Duration // 0: the default
 	clients []script
-	before  []past    // what has happened before the world begins
-	full    int       // before that, deductions of 1 by ids that fill the item: 2n until ids have moved to the ledger n times, 2n-1 as far as just before that
+	before  []past // what has happened before the world begins
+	// full is for ids that fill the item before that, by deductions of 1. They go on until ids have
+	// moved to the ledger n times if it is 2n, or until just before that if it is 2n-1.
+	full    int
 	fullAt  time.Time // when that was. Zero: the first of times
 	faults  int       // how many may happen in one schedule
 	kinds   faults    // which
@@ -61,7 +63,8 @@ const (
 	mayGoBack                      // the Date of an answer, to the time before
 )
 
-// invariants of a world in place of the usual ones, which hold for what Headroom writes; nil: the usual one. more is beside them, at the end of a schedule.
+// invariants of a world take the place of the usual ones, which hold for what Headroom writes. nil:
+// the usual one. more is checked besides, at the end of a schedule.
 type invariants struct {
 	lacks   func(x *explorer, o op, tables int32, clock uint8) bool
 	check   func(x *explorer, before, after int32, clock uint8) string

@@ -17,7 +17,8 @@ var (
 	sweep = op{verb: "sweep"}
 )
 
-// debtWorlds are those of what a user owes to an organisation. In each state of each world a charge within an organisation is settled there, or owed and listed.
+// debtWorlds are about what a user owes to an organisation. In every state a charge within an
+// organisation is settled there, or it is owed and listed.
 func debtWorlds() []*world {
 	still := []time.Time{sunday}
 	return []*world{
@@ -74,7 +75,8 @@ func debtWorlds() []*world {
 	}
 }
 
-// nothingOwed is that a subject owes nothing in the end, and both that its organisation was charged for the same.
+// nothingOwed says that no subject owes anything in the end, and that both were charged for the
+// same.
 func nothingOwed(subject string) func(x *explorer, s state) string {
 	return func(x *explorer, s state) string {
 		if of := x.read(s.tables).of(subject); len(of.debts) > 0 && s.past&faulted == 0 {

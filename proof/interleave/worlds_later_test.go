@@ -89,7 +89,9 @@ func laterWorlds() []*world {
 	}
 }
 
-// countsUp are the numbers by which a client notices that something has happened in between, and for each a world that raises it where it was raised before: one that stays as it is from the second time on would be noticed nowhere else.
+// countsUp are numbers by which a client notices that something has happened in between. For each
+// there is a world that raises it a second time. Nothing else would notice a number that grows only
+// once.
 var countsUp = map[string]string{
 	"quotaGen": "ids that move again", "quotaPast.more": "totals that move again", "quotaEpoch": "ids that age twice", "quotaSpan": "a week that turns twice",
 }

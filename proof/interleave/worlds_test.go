@@ -14,7 +14,8 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// Times of worlds: the turn of a week, which is that of a day too, the turn of a day, and the turn of an epoch of ids.
+// Times of worlds: the turn of a week, which is the turn of a day too, the turn of a day alone, and
+// the turn of an epoch of ids.
 var (
 	sunday   = time.Date(2031, time.June, 1, 23, 59, 0, 0, time.UTC)
 	monday   = time.Date(2031, time.June, 2, 0, 0, 1, 0, time.UTC)
@@ -435,8 +436,9 @@ func (x *explorer) exploreIn(t *testing.T) (v *violation) {
 	return v
 }
 
-// TestALateRequestMayOvertakeARefusal: the one thing that conditional writes alone cannot promise. A request that was given up, and is still on its way when the operation is refused after all, takes effect if units come back before it arrives.
-// It is charged once, and a repeat says so.
+// TestALateRequestMayOvertakeARefusal: this is the one thing that conditional writes alone cannot
+// promise. A client gives a request up, and its operation is then refused. If units come back
+// before the request arrives after all, it takes effect. It is charged once, and a repeat says so.
 func TestALateRequestMayOvertakeARefusal(t *testing.T) {
 	w := &world{
 		name: "a late request and a refusal", times: []time.Time{sunday}, faults: 1, kinds: mayDelay,
@@ -455,7 +457,8 @@ func TestALateRequestMayOvertakeARefusal(t *testing.T) {
 	}
 }
 
-// brief is a part of the world for every day: one fault at most, and of each of three clients only the first operation.
+// brief is a small part of the world, for every day. It has at most one fault, and of each client
+// only the first operation.
 func (w *world) brief() *world {
 	b := *w
 	if b.faults = min(1, w.faults); w.totals {

@@ -8,8 +8,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// unremembered is a deduction without an id, which its meter permits. It is never asked for again: where it may
-// have been made, its caller gives up.
+// unremembered is a deduction without an id, which its meter permits. It is never asked for again:
+// where it may have been made, its caller gives up.
 func unremembered(cost int64) op {
 	return op{verb: "deduct", cost: cost, may: []headroom.Code{headroom.OutcomeUnknown}}
 }
@@ -17,8 +17,8 @@ func unremembered(cost int64) op {
 // forgetful permits charges without an id.
 var forgetful = must(simple.WithMemory(0, map[string]headroom.Memory{"slots": {None: true}}))
 
-// unrememberedWorlds are those of charges without an id. No guard of an id keeps a second one from being made, so in
-// each state of each world no more is charged than was asked for.
+// unrememberedWorlds are those of charges without an id. No guard of an id keeps a second one from
+// being made, so in each state of each world no more is charged than was asked for.
 func unrememberedWorlds() []*world {
 	turn, still := []time.Time{sunday, monday}, []time.Time{sunday}
 	none := invariants{more: chargedOnce}
@@ -62,16 +62,18 @@ func unrememberedWorlds() []*world {
 // noID reports whether an operation has no id, and so is remembered nowhere.
 func (o op) noID() bool { return o.verb == "deduct" && o.id == "" }
 
-// unnamed reports whether a client of the world that charges without an id may have added so much: all of its cost,
-// or what the plan or a grant has of it. chargedOnce sees to it that the parts make up the whole.
+// unnamed reports whether a client of the world that charges without an id may have added so much:
+// all of its cost, or what the plan or a grant has of it. chargedOnce sees to it that the parts
+// make up the whole.
 func (x *explorer) unnamed(units int64) bool {
 	return slices.ContainsFunc(x.clients, func(s script) bool {
 		return slices.ContainsFunc(s.ops, func(o op) bool { return o.noID() && 0 < units && units <= o.cost })
 	})
 }
 
-// chargedOnce is that the counts, the history and the grants have what records say, what was charged without an id,
-// and of that of which nobody knows whether it was charged some or nothing: never more.
+// chargedOnce is that the counts, the history and the grants have what records say, what was
+// charged without an id, and of that of which nobody knows whether it was charged some or nothing:
+// never more.
 func chargedOnce(x *explorer, s state) string {
 	b := x.read(s.tables).of("u")
 	if r, ok := b.records[""]; ok {
