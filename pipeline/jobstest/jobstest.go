@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// Run tests the tables that open returns, each of them empty.
+// Run tests the tables that open returns, each of them empty, several at the same time.
 func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 	for _, rule := range []struct {
 		name string
@@ -28,7 +28,10 @@ func Run(t *testing.T, open func(t *testing.T) pipeline.Jobs) {
 		{"TheBookmarkIsKept", theBookmarkIsKept},
 		{"JobsAreListedByUserAndStatus", jobsAreListedByUserAndStatus},
 	} {
-		t.Run(rule.name, func(t *testing.T) { rule.test(t, open(t)) })
+		t.Run(rule.name, func(t *testing.T) {
+			t.Parallel() // to make a table is mostly waiting
+			rule.test(t, open(t))
+		})
 	}
 }
 

@@ -44,6 +44,7 @@ func open(t *testing.T, engine string) *onaws.Jobs {
 func TestJobsOnDynamoDB(t *testing.T) {
 	for _, engine := range enginetest.Names() {
 		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
 			jobstest.Run(t, func(t *testing.T) pipeline.Jobs { return open(t, engine) })
 		})
 	}
