@@ -28,7 +28,7 @@ func (c Change) Apply(s State) State {
 			s.Grants[g.ID] = is
 		}
 	}
-	if len(c.Debts) > 0 { // most have none
+	if len(c.Debts) > 0 { // most changes have none
 		s.Debts = clone(s.Debts)
 	}
 	for _, d := range c.Debts {
@@ -40,7 +40,7 @@ func (c Change) Apply(s State) State {
 	return s
 }
 
-// clone copies a map; of a nil map it makes an empty one.
+// clone copies a map. Of a nil map it makes an empty one.
 func clone[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}

@@ -10,36 +10,45 @@ import (
 	"time"
 )
 
-// lookTime bounds how long a look at a subject takes to finish what the subject owes. What is not
-// finished by then is left to the next look. answerTime bounds how long it waits for one
-// organisation, and is kept for taking off what is settled.
+// Debts are settled by whoever looks at the subject that has them, and by FinishDebts. Whoever does so
+// charges the organisation, and then takes the debt off.
+
 const (
-	lookTime   = 3 * time.Second
+	// lookTime bounds how long a look at a subject takes to settle what the subject owes. What is not
+	// settled by then is left to the next look.
+	lookTime = 3 * time.Second
+	// answerTime bounds how long it waits for one organisation. As much is kept to take off what is
+	// settled.
 	answerTime = time.Second
 )
 
 // silent are organisations that could not be charged a moment ago, with the error of that. Whoever
-// finishes debts asks each of them once: so one that does not answer keeps no others waiting.
+// settles debts asks each of them once, so that one that does not answer delays no others.
 type silent struct{ errors sync.Map }
 
-// settleSeen finishes the debts that v shows. The look that found them does not depend on it: what
-// cannot be finished now stays for the next one.
+// settleSeen settles the debts that v shows. The look that found them does not depend on it: what
+// cannot be settled now stays for the next one.
 func (e *Engine) settleSeen(ctx context.Context, q Query, v View) {
 	if len(v.State.Debts) > 0 {
 		e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
 	}
 }
 
-// Finished is how many debts a sweep came across.
+// Finished says what became of the debts that FinishDebts found.
 type Finished struct {
-	Settled int  `json:"settled"` // their organisations are settled now, or were already
-	TooOld  int  `json:"tooOld"`  // dropped: older than ids are remembered, so that nobody can know
-	Left    int  `json:"left"`    // could not be finished now
-	More    bool `json:"more"`    // the time was over before the last one; what is done is done
+	// Settled are debts whose organisations are settled now, or were already.
+	Settled int `json:"settled"`
+	// TooOld are debts that were dropped. They are older than ids are remembered, so that nobody can
+	// know whether they were settled.
+	TooOld int `json:"tooOld"`
+	// Left are debts that could not be settled now.
+	Left int `json:"left"`
+	// More says that the time was over before the last debt was seen. What is done is done.
+	More bool `json:"more"`
 }
 
-// settleDebts settles some of the debts of q.Key, and takes them off. It returns what is stored then.
-// Two callers may finish one debt at once: the second settlement is a replay of the first.
+// settleDebts settles some of the debts of q.Key, and takes them off. It returns what is stored
+// then. Two callers may settle one debt at once: the second time is a replay of the first.
 func (e *Engine) settleDebts(ctx context.Context, q Query, v View, debts map[string]Debt, skip *silent) (View, Finished, error) {
 	settling, cancel := context.WithTimeout(ctx, lookTime-answerTime)
 	defer cancel()
@@ -76,7 +85,7 @@ func (e *Engine) settleDebts(ctx context.Context, q Query, v View, debts map[str
 	return v, n, errors.Join(append(failures, err)...)
 }
 
-// settleIfHeard is settleDebt unless the organisation is silent.
+// settleIfHeard is settleDebt, unless the organisation is silent.
 func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, skip *silent) error {
 	if err, found := skip.errors.Load(d.To); found {
 		return err.(error)
@@ -91,8 +100,8 @@ func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, 
 	return err
 }
 
-// settleDebt charges the organisation that is owed. What the organisation remembers under its id of the
-// operation counts as paid, whatever it is: an id stands for one piece of work.
+// settleDebt charges the organisation that is owed. If the organisation remembers anything else
+// under its id of the operation, the debt counts as paid: an id stands for one piece of work.
 func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) error {
 	at := Request{Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since, Over: RecordOverLimit, AnyPlan: true}
 	if d.Given {
@@ -108,11 +117,11 @@ func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) err
 	return err
 }
 
-// takeOff takes debts off, those of them that are still there, and returns what is stored then.
+// takeOff takes debts off, if they are still there, and returns what is stored then.
 func (e *Engine) takeOff(ctx context.Context, q Query, v View, debts map[string]Debt) (View, error) {
 	for range maxRefiles {
 		c := e.rules.begin(v, q.Key, q.Now)
-		c.Rotate = time.Time{} // ids age by what is asked
+		c.Rotate = time.Time{} // generations of ids turn with requests, not with debts
 		for _, id := range slices.Sorted(maps.Keys(debts)) {
 			if d, there := v.State.Debts[id]; there && d.String() == debts[id].String() {
 				c.Debts = append(c.Debts, DebtStep{ID: id, Was: &d})
@@ -132,18 +141,18 @@ func (e *Engine) takeOff(ctx context.Context, q Query, v View, debts map[string]
 	return v, Errorf(Contended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
 }
 
-// sweepPage is how many keys a sweep asks for at a time, and sweepers how many it sees to at once.
 const (
-	sweepPage = 100
-	sweepers  = 8
+	owingPage = 100 // how many keys FinishDebts asks for at a time
+	finishers = 8   // how many of them it sees to at once
 )
 
-// FinishDebts finishes the debts that nobody looks at: of charges within an organisation whose
-// callers died before the organisation was settled. Run it now and then; it may run beside
-// everything else, and twice at a time. An error says why some debts are left; the others are done.
-// An organisation that cannot be charged is asked once a run, so that it does not take the time of
-// the others.
-// When ctx ends it says that there is more.
+// FinishDebts settles the debts that nobody looks at: those of charges within an organisation whose
+// callers died before the organisation was settled. Run it now and then. It may run beside everything
+// else, and twice at a time.
+//
+// An error says why some debts are left; the others are settled. An organisation that cannot be charged
+// is asked once in a run, so that it does not take the time of the others. If ctx ends before the last
+// debt, Finished.More is true.
 func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	var all Finished
 	var failures []error
@@ -154,12 +163,12 @@ func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		all.Settled, all.TooOld, all.Left = all.Settled+n.Settled, all.TooOld+n.TooOld, all.Left+n.Left
-		if err != nil && ctx.Err() == nil && len(failures) < sweepPage {
+		if err != nil && ctx.Err() == nil && len(failures) < owingPage {
 			failures = append(failures, fmt.Errorf("debts of subject %q, meter %q: %w", key.Subject, key.Meter, err))
 		}
 	}
 	for after := ""; ; {
-		keys, next, err := e.store.Owing(ctx, after, sweepPage)
+		keys, next, err := e.store.Owing(ctx, after, owingPage)
 		seeTo(ctx, keys, see)
 		switch {
 		case ctx.Err() != nil:
@@ -174,7 +183,7 @@ func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	}
 }
 
-// seeTo sees to some keys at once, until ctx ends.
+// seeTo calls see for each of the keys, some at once, until ctx ends.
 func seeTo(ctx context.Context, keys []Key, see func(Key)) {
 	if len(keys) == 1 && ctx.Err() == nil {
 		see(keys[0])
@@ -186,7 +195,7 @@ func seeTo(ctx context.Context, keys []Key, see func(Key)) {
 	}
 	close(left)
 	var all sync.WaitGroup
-	for range min(sweepers, len(keys)) {
+	for range min(finishers, len(keys)) {
 		all.Go(func() {
 			for key := range left {
 				if ctx.Err() == nil {
@@ -198,9 +207,9 @@ func seeTo(ctx context.Context, keys []Key, see func(Key)) {
 	all.Wait()
 }
 
-// settleAll finishes all debts of a key.
+// settleAll settles all debts of a key.
 func (e *Engine) settleAll(ctx context.Context, key Key, skip *silent) (Finished, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime+answerTime) // a second to load it
+	ctx, cancel := context.WithTimeout(ctx, lookTime+answerTime) // and a second to load the key
 	defer cancel()
 	q := Query{Key: key}
 	v, err := e.store.Load(ctx, q)

@@ -66,9 +66,12 @@
 // # For authors of stores
 //
 // A store implements [Store]: it loads a [View], and commits a [Change]. It moves data and checks
-// guards, and it never decides. The comment of each method is its contract. Change.Apply says in Go
-// what a change does to a [State]. Package memstore is the shortest example, and package storetest is
-// the suite that each store must pass.
+// guards, and it never decides. The comment of each method is its contract.
+//
+// [Change.Unmet] says in Go what the guard of a change means, and [Change.Apply] what the change does
+// to a [State]. A store that can keep a state in one piece calls these two; package memstore is the
+// shortest example. A store whose engine checks conditions itself says the same in the engine's words.
+// Package storetest is the suite that each store must pass: begin with storetest.Contract.
 //
 // # The files
 //

@@ -8,21 +8,34 @@ import (
 
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
-	Clock      func() time.Time // the host's clock, a first guess that the store's own time corrects. Nil: time.Now
-	Horizon    time.Duration    // how long operation ids are remembered, in whole minutes, in meters for which the catalog gives no time. Zero: see Catalog.WithMemory. Changed, it holds for what is charged once every engine has it; what was charged before is remembered as was promised then
-	Logger     *slog.Logger     // hears of debts that are dropped, since they are older than ids are remembered. Nil: slog.Default()
-	LetThrough bool             // Preflight answers "allowed, unchecked" where the store fails. Deduct never does
+	// Clock is the host's clock. It only gives a first guess, which the store's own time corrects. Nil:
+	// time.Now.
+	Clock func() time.Time
+	// Horizon is how long operation ids are remembered, in whole minutes, in meters for which the
+	// catalog says nothing. Zero: see Catalog.WithMemory.
+	//
+	// A changed horizon holds for what is charged once every engine has it. What was charged before is
+	// remembered for as long as was promised then.
+	Horizon time.Duration
+	// Logger is told about debts that are dropped, since they are older than ids are remembered. Nil:
+	// slog.Default().
+	Logger *slog.Logger
+	// LetThrough has Preflight answer "allowed, unchecked" if the store fails. Deduct never does.
+	LetThrough bool
 }
 
-// Engine decides who may spend and records what was spent. It holds no state of its own beside its store: any number of engines, in any number of processes, may share one store that allows it.
+// Engine decides who may spend, and records what was spent. It keeps nothing outside its store. So any
+// number of engines, in any number of processes, may share a store that allows it.
 type Engine struct {
 	store Store
 	rules rules
 	opts  Options
 }
 
-// New returns an engine on a store, by the plans of a catalog. Where the store has a method MostLimits() int, that
-// is how many limits of one meter all plans together may have, and Invalid names it.
+// New returns an engine on a store, by the plans of a catalog.
+//
+// If the store has a method MostLimits() int, that is how many limits one meter may have, in all
+// plans together. New returns Invalid if a meter has more.
 func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	if store == nil || catalog == nil {
 		return nil, invalid("an engine needs a store and a catalog")
@@ -45,14 +58,16 @@ func New(store Store, catalog *Catalog, opts Options) (*Engine, error) {
 	return &Engine{store: store, rules: rules{catalog: catalog}, opts: opts}, nil
 }
 
-func (e *Engine) validate(r Request, operation bool) error {
+// validate checks what can be checked without the store. named says that the request needs an
+// operation id.
+func (e *Engine) validate(r Request, named bool) error {
 	if err := checkText("subject", r.Subject, MaxSubject); err != nil {
 		return err
 	}
 	if err := e.checkMeter(r.Meter); err != nil {
 		return err
 	}
-	if operation {
+	if named {
 		if err := checkText("operation id", r.Operation, MaxOperation); err != nil {
 			return err
 		}
@@ -66,7 +81,8 @@ func (e *Engine) validate(r Request, operation bool) error {
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
 		return err
 	}
-	// Whether the catalog has r.Plan matters only where no plan is stored: look finds out.
+	// It matters only for a subject without a stored plan whether the catalog has r.Plan. The decision
+	// finds out.
 	return nil
 }
 

@@ -36,7 +36,8 @@ type UsageRequest struct {
 	Now            time.Time // as in Request
 }
 
-// Usage reads what a subject has used of a meter. If it sees debts it finishes them, as each look does: see DeductWithin. A subject that nobody has seen has used nothing.
+// Usage reads what a subject has used of a meter. A subject that nobody has seen has used nothing.
+// If Usage sees debts it settles them, as each look does: see DeductWithin.
 func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}
 	if err := e.validate(of, false); err != nil {
@@ -88,7 +89,8 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	return u, nil
 }
 
-// heldIn is what a hold has of the window that starts at start. What it says that it has of a window after the counter's was folded into that one.
+// heldIn returns how many units a hold has in the window that starts at start. Units that it claims
+// in a window after the stored one were folded into the stored one.
 func (c Counter) heldIn(hold Record, limit string, start time.Time) (units int64) {
 	for _, w := range hold.Windows {
 		if w.Limit == limit && (w.Start.Equal(start) || w.Start.After(start) && start.Equal(c.Window.Start)) {

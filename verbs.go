@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Preflight says whether r would be admitted now. It is a best-effort look before the work: it writes nothing, may see a state that is a little old, and binds nobody.
-// Since it writes nothing, it is the one look that leaves debts as they are: see DeductWithin.
+// Preflight says whether r would be admitted now. It is a look before the work, and only a best
+// effort: it writes nothing, may see a state that is a little old, and binds nobody. Since it
+// writes nothing, it leaves debts as they are, unlike every other look: see DeductWithin.
 func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != ""); err != nil {
 		return Decision{}, err
@@ -28,9 +29,12 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	return Decision{}, err
 }
 
-// Deduct charges r once, if the units are there. Call it after the work has succeeded, and call it again with the same Operation whenever the outcome is not known: a repeat is answered with the first decision.
+// Deduct charges r once, if the units are there. Call it after the work has succeeded. If you do
+// not know the outcome, call it again with the same Operation: a repeat is answered with the first
+// decision.
 //
-// An error means that nothing was decided. After OutcomeUnknown the charge may have been made; after every other error it was not.
+// An error means that nothing was decided. After OutcomeUnknown the charge may have been made;
+// after any other error it was not.
 func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != "" || e.rules.catalog.NeedsID(r.Meter)); err != nil {
 		return Decision{}, err
@@ -48,13 +52,17 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. Its units come back when it is released or when that time is over, whatever became of the caller.
-// A repeat of the same Operation is answered with the first decision, and moves no expiry: see Extend, and Renew of Request. Decision.Expires tells whether a hold is live. r.Over is not looked at: nothing is held past a limit.
+// Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. The units come back
+// when the hold is released or when its time is over, whatever became of the caller. Nothing is
+// held past a limit: r.Over does not matter.
+//
+// A repeat of the same Operation is answered with the first decision, and moves no expiry: see
+// Extend, and Request.Renew. Decision.Expires tells whether a hold is live.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
 	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
-	// No guess: a hold ends by the store's time, not by what the host's clock shows.
+	// There is no guess: a hold ends by the store's time, not by what the host's clock shows.
 	decide := e.rules.hold
 	if r.Renew {
 		decide = e.rules.holdAgain
@@ -62,8 +70,11 @@ func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Deci
 	return e.run(ctx, nil, query(r), decide(r, lasts))
 }
 
-// Settle charges r.Cost, the true cost of a held operation, and ends the hold. What was held is there for it; what exceeds it is charged if it fits, and otherwise by the policy r.Over.
-// Of a hold that has expired or was released, it is a plain deduction under that policy. An operation that is not known is NotFound.
+// Settle charges r.Cost, the true cost of a held operation, and ends the hold. The held units are
+// there for it. What exceeds them is charged if it fits, and if not, r.Over says what happens.
+//
+// If the hold has expired or was released, Settle is a plain deduction under r.Over. If the
+// operation is not known, the error is NotFound.
 func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, true); err != nil {
 		return Decision{}, err
@@ -87,7 +98,9 @@ func (e *Engine) Extend(ctx context.Context, r Request, lasts time.Duration) (De
 	return e.run(ctx, nil, query(r), e.rules.extend(r, lasts))
 }
 
-// Refund gives back units of a charge, once for each r.ID and never more than was charged. In a window that has closed it corrects the history and gives the present one nothing.
+// Refund gives back units of a charge: once for each r.ID, and never more than was charged. If the
+// window of the charge has closed, the refund corrects its history, and the present window gains
+// nothing.
 func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, Began: r.Began, Now: r.Now}
 	if err := cmp.Or(e.validate(of, true), checkText("id of the refund", r.ID, MaxOperation)); err != nil {
@@ -99,7 +112,9 @@ func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) 
 	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID, r.Operation}, Now: r.Now}, e.rules.refund(r))
 }
 
-// Grant adds units, once for each r.ID. They are drawn on when those of the plan are used up, the grant that expires first before any other; the end of a window never moves for them.
+// Grant adds units, once for each r.ID. They are drawn on when the units of the plan are used up,
+// those of the grant that expires first before any others. The end of a window never moves for a
+// grant.
 func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.ID, Cost: r.Units, Now: r.Now}
 	if err := cmp.Or(e.validate(of, true), checkTime(r.Expires)); err != nil {
@@ -119,7 +134,8 @@ func (e *Engine) Grant(ctx context.Context, r GrantRequest) (Decision, error) {
 	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID}, Now: r.Now}, e.rules.grant(r))
 }
 
-// SetPlan stores the plan of a subject, for all its meters; it holds from the next decision on. An empty plan removes it.
+// SetPlan stores the plan of a subject, for all its meters. It holds from the next decision on. An
+// empty plan removes the stored one.
 func (e *Engine) SetPlan(ctx context.Context, subject, plan string) error {
 	if err := checkText("subject", subject, MaxSubject); err != nil {
 		return err
@@ -130,7 +146,8 @@ func (e *Engine) SetPlan(ctx context.Context, subject, plan string) error {
 	return e.store.SetPlan(ctx, subject, plan)
 }
 
-// run decides and commits, until the decision is final, and finishes the debts that it sees. It begins with guess, which nobody has seen in the store, or, if that is nil, with a look.
+// run carries a request through, and settles the debts that it sees. It begins with guess or, if
+// that is nil, with a look.
 func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (Decision, error) {
 	d, v, err := e.attempt(ctx, start{guess: guess}, q, decide)
 	e.settleSeen(ctx, q, v)
