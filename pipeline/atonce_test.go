@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,53 +24,74 @@ func TestDeliveriesAtOnce(t *testing.T) {
 			}
 			w.engine, w.p.engine = engine, engine
 			w.p.opts.Clock, w.p.jobs, w.p.executions = nil, flakyJobs{w.jobs}, &lockedRuns{runs: w.runs}
-			ctx := context.Background()
-			const jobs = 6
-			id := func(n int) string { return fmt.Sprint("job-", n) }
 			var all sync.WaitGroup
 			for worker := range 8 {
 				random := rand.New(rand.NewPCG(seed, uint64(worker)))
 				all.Go(func() {
 					for range 40 {
-						n := random.IntN(jobs)
-						switch random.IntN(4) {
-						case 0, 1:
-							_, _ = w.p.Consume(ctx, Batch{Records: []Delivery{{MessageID: "m", Body: body(id(n), "alice", "neural", 600)}}})
-						case 2:
-							w.runs.mu.Lock()
-							x, ran := w.runs.known[ExecutionName(id(n), 1)]
-							w.runs.mu.Unlock()
-							if ran {
-								_, _ = w.p.Callback(ctx, fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":300}}`, x.Input))
-							}
-						default:
-							_, _ = w.p.Reconcile(ctx, ReconcileOptions{Workers: 1})
-						}
+						w.anything(random)
 					}
 				})
 			}
 			all.Wait()
 			// Then calls succeed, and each message and each end comes once more.
 			w.p.jobs = w.jobs
-			for n := range jobs {
-				if out, err := w.p.Consume(ctx, Batch{Records: []Delivery{{MessageID: "m", Body: body(id(n), "alice", "neural", 600)}}}); err != nil || len(out.Items) > 0 {
-					t.Fatal(out, err)
-				}
-				input := w.runs.known[ExecutionName(id(n), 1)].Input
-				event, err := json.Marshal(map[string]any{"execution": "x", "status": "SUCCEEDED", "input": json.RawMessage(input), "result": map[string]any{"durationSeconds": 300}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := w.p.Callback(ctx, event); err != nil {
-					t.Fatal(err)
-				}
-				if j := w.record(id(n)); j.Status != Succeeded || j.Charge != Charged || j.Cost != 10 {
-					t.Errorf("seed %d: %+v", seed, j)
-				}
+			for n := range crowded {
+				w.onceMore(n)
 			}
-			w.wantUsed("alice", jobs*10, 0)
+			if w.wantUsed("alice", crowded*10, 0); t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
 		}
 	})
+}
+
+// crowded is the number of jobs to which all happens at once.
+const crowded = 6
+
+// crowd is the message of one of them, and the name of its execution.
+func crowd(n int) (message Batch, execution string) {
+	id := fmt.Sprint("job-", n)
+	return Batch{Records: []Delivery{{MessageID: "m", Body: body(id, "alice", "neural", 600)}}}, ExecutionName(id, 1)
+}
+
+// crowdEnd is the end of one of them.
+func crowdEnd(input []byte) []byte {
+	return fmt.Appendf(nil, `{"execution":"x","status":"SUCCEEDED","input":%s,"result":{"durationSeconds":300}}`, input)
+}
+
+// anything lets something happen to one of the jobs. It may fail: it comes again.
+func (w *world) anything(random *rand.Rand) {
+	ctx := context.Background()
+	message, execution := crowd(random.IntN(crowded))
+	switch random.IntN(4) {
+	case 0, 1:
+		_, _ = w.p.Consume(ctx, message)
+	case 2:
+		w.runs.mu.Lock()
+		x, ran := w.runs.known[execution]
+		w.runs.mu.Unlock()
+		if ran {
+			_, _ = w.p.Callback(ctx, crowdEnd(x.Input))
+		}
+	default:
+		_, _ = w.p.Reconcile(ctx, ReconcileOptions{Workers: 1})
+	}
+}
+
+// onceMore delivers the message and the end of one of the jobs, and expects it to be charged.
+func (w *world) onceMore(n int) {
+	w.t.Helper()
+	message, execution := crowd(n)
+	if out, err := w.p.Consume(context.Background(), message); err != nil || len(out.Items) > 0 {
+		w.t.Fatal(out, err)
+	}
+	if _, err := w.p.Callback(context.Background(), crowdEnd(w.runs.known[execution].Input)); err != nil {
+		w.t.Fatal(err)
+	}
+	if j := w.record(fmt.Sprint("job-", n)); j.Status != Succeeded || j.Charge != Charged || j.Cost != 10 {
+		w.t.Errorf("%+v", j)
+	}
 }
 
 // flakyJobs fails one write in eight, before or after it is made.

@@ -88,39 +88,38 @@ func (w *world) state() string {
 // run.
 func TestAHandlerCutOffBetweenAnyTwoWrites(t *testing.T) {
 	for name, story := range stories {
-		t.Run(name, func(t *testing.T) {
-			for mode, opts := range map[string]Options{
-				"preflight": {}, "hold": {Hold: 3 * time.Hour}, "preflight, refuse": {Refuse: true}, "hold, refuse": {Hold: 3 * time.Hour, Refuse: true},
-			} {
-				t.Run(mode, func(t *testing.T) {
-					run := func(cuts ...int) (string, int) {
-						w := newWorld(t, opts)
-						if len(cuts) > 0 {
-							w.wire.cut = cuts[0]
-						}
-						for _, s := range story {
-							s.do(w)
-							if len(cuts) > 1 && w.wire.writes >= cuts[0] && w.wire.cut == cuts[0] {
-								w.wire.cut = w.wire.writes + cuts[1]
-							}
-						}
-						if w.runs.differ > 0 {
-							t.Errorf("an execution was started again with another input: to Step Functions that is another one")
-						}
-						return w.state(), w.wire.writes
+		for mode, opts := range map[string]Options{
+			"preflight": {}, "hold": {Hold: 3 * time.Hour},
+			"preflight, refuse": {Refuse: true}, "hold, refuse": {Hold: 3 * time.Hour, Refuse: true},
+		} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				want, writes := tell(t, opts, story, 0, 0)
+				for n := range 4 * writes {
+					first, second := 1+n/4, n%4
+					if got, _ := tell(t, opts, story, first, second); got != want {
+						t.Fatalf("cut off after write %d of %d, and again %d writes later:\n%s\nwant\n%s", first, writes, second, got, want)
 					}
-					want, writes := run()
-					for cut := 1; cut <= writes; cut++ {
-						for second := range 4 {
-							if got, _ := run(cut, second); got != want {
-								t.Fatalf("cut off after write %d of %d, and again %d writes later:\n%s\nwant\n%s", cut, writes, second, got, want)
-							}
-						}
-					}
-				})
-			}
-		})
+				}
+			})
+		}
 	}
+}
+
+// tell plays a story whose handlers are cut off after the first of so many writes, and a second
+// time so many writes later. 0 is not at all. It returns what is left, and the number of writes.
+func tell(t *testing.T, opts Options, story []step, first, second int) (state string, writes int) {
+	w := newWorld(t, opts)
+	w.wire.cut = first
+	for _, s := range story {
+		s.do(w)
+		if first > 0 && w.wire.writes >= first && w.wire.cut == first {
+			w.wire.cut = w.wire.writes + second
+		}
+	}
+	if w.runs.differ > 0 {
+		t.Errorf("an execution was started again with another input: to Step Functions that is another one")
+	}
+	return w.state(), w.wire.writes
 }
 
 // TestAnyMixOfDeliveries sends the same few jobs and their ends in any order, doubled, lost, cut
@@ -129,67 +128,83 @@ func TestAHandlerCutOffBetweenAnyTwoWrites(t *testing.T) {
 func TestAnyMixOfDeliveries(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, opts := range []Options{{}, {Hold: 12 * time.Hour}, {Refuse: true}, {Hold: 12 * time.Hour, Refuse: true}} {
-			random := rand.New(rand.NewPCG(seed, 0))
-			w := newWorld(t, opts)
-			jobs := []string{"a", "b", "c", "d", "e"}
-			true_ := map[string]int64{"a": 600, "b": 900, "c": 1500, "d": 60, "e": 1800} // seconds
-			succeeded := map[string]bool{}
+			m := &mix{world: newWorld(t, opts), random: rand.New(rand.NewPCG(seed, 0)), succeeded: map[string]bool{}}
 			for range 40 {
-				job := jobs[random.IntN(len(jobs))]
-				name := ExecutionName(job, 1)
-				w.wire.cut = 0
-				if random.IntN(2) == 0 {
-					w.wire.cut = w.wire.writes + 1 + random.IntN(4)
-				}
-				_, ran := w.runs.known[name]
-				switch action := random.IntN(6); {
-				case action < 2:
-					w.send(body(job, "alice", "generative", 900)) // 60 slots: a fourth is one too many
-				case !ran:
-				case action == 2 || action == 3 && random.IntN(3) > 0:
-					succeeded[job] = true
-					w.ends(name, fmt.Sprintf(`{"durationSeconds":%d}`, true_[job]))
-				case action == 3 && !succeeded[job]:
-					w.ends(name, "")
-				case action == 4:
-					if status := w.runs.known[name].Status; status != "RUNNING" {
-						w.changes(name, status)
-					}
-					if random.IntN(2) == 0 {
-						w.changes(name, "FAILED")
-					}
-				default:
-					reconciled.do(w)
-				}
+				m.step()
 			}
-			w.wire.cut = 0
-			for _, job := range jobs {
-				if _, ran := w.runs.known[ExecutionName(job, 1)]; ran && !succeeded[job] {
-					w.ends(ExecutionName(job, 1), "")
-				}
-			}
-			reconciled.do(w)
-			var used int64
-			for _, job := range jobs {
-				j, found, _ := w.jobs.Get(context.Background(), job)
-				cost := 4 * ((true_[job] + 59) / 60)
-				switch {
-				case !found:
-				case succeeded[job] && j.Status == Succeeded && j.Charge == Charged && j.Cost == cost:
-					used += cost
-				case succeeded[job] && opts.Refuse && j.Status == Unpaid:
-				case !succeeded[job] && (j.Status == Failed || j.Status == OverQuota):
-				default:
-					t.Fatalf("seed %d %+v: job %s succeeded %v, its record is %+v", seed, opts, job, succeeded[job], j)
-				}
-			}
-			w.wantUsed("alice", used, 0)
-			if opts.Refuse && used > 200 {
-				t.Errorf("seed %d: %d used", seed, used)
-			}
-			if t.Failed() {
-				t.Fatalf("seed %d %+v\n%s", seed, opts, w.state())
+			if m.end(); t.Failed() {
+				t.Fatalf("seed %d %+v\n%s", seed, opts, m.state())
 			}
 		}
+	}
+}
+
+// mix is a world in which anything happens to a few jobs, in any order.
+type mix struct {
+	*world
+	random    *rand.Rand
+	succeeded map[string]bool
+}
+
+// mixed are the jobs, and how many seconds of work each of them becomes.
+var mixed = map[string]int64{"a": 600, "b": 900, "c": 1500, "d": 60, "e": 1800}
+
+// step lets one thing happen to one of the jobs. In half of all cases the handler is cut off.
+func (m *mix) step() {
+	job := []string{"a", "b", "c", "d", "e"}[m.random.IntN(len(mixed))]
+	name := ExecutionName(job, 1)
+	m.wire.cut = 0
+	if m.random.IntN(2) == 0 {
+		m.wire.cut = m.wire.writes + 1 + m.random.IntN(4)
+	}
+	_, ran := m.runs.known[name]
+	switch action := m.random.IntN(6); {
+	case action < 2:
+		m.send(body(job, "alice", "generative", 900)) // 60 slots: a fourth is one too many
+	case !ran:
+	case action == 2 || action == 3 && m.random.IntN(3) > 0:
+		m.succeeded[job] = true
+		m.ends(name, fmt.Sprintf(`{"durationSeconds":%d}`, mixed[job]))
+	case action == 3 && !m.succeeded[job]:
+		m.ends(name, "")
+	case action == 4:
+		if status := m.runs.known[name].Status; status != "RUNNING" {
+			m.changes(name, status)
+		}
+		if m.random.IntN(2) == 0 {
+			m.changes(name, "FAILED")
+		}
+	default:
+		reconciled.do(m.world)
+	}
+}
+
+// end lets what still runs fail, reconciles, and compares with the model.
+func (m *mix) end() {
+	m.wire.cut = 0
+	for job := range mixed {
+		if _, ran := m.runs.known[ExecutionName(job, 1)]; ran && !m.succeeded[job] {
+			m.ends(ExecutionName(job, 1), "")
+		}
+	}
+	reconciled.do(m.world)
+	var used int64
+	for job, seconds := range mixed {
+		j, found, _ := m.jobs.Get(context.Background(), job)
+		cost := 4 * ((seconds + 59) / 60)
+		done := m.succeeded[job]
+		switch {
+		case !found:
+		case done && j.Status == Succeeded && j.Charge == Charged && j.Cost == cost:
+			used += cost
+		case done && m.p.opts.Refuse && j.Status == Unpaid:
+		case !done && (j.Status == Failed || j.Status == OverQuota):
+		default:
+			m.t.Errorf("job %s succeeded %v, its record is %+v", job, done, j)
+		}
+	}
+	m.wantUsed("alice", used, 0)
+	if m.p.opts.Refuse && used > 200 {
+		m.t.Errorf("%d used", used)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
-	"github.com/lumcast/headroom/memstore"
 )
 
 // stops lets an execution end otherwise than by its last step. result is of its work, if that was
@@ -214,7 +213,7 @@ func TestWhatMayHaveBeenChargedLongAgoIsOwed(t *testing.T) {
 }
 
 // plans makes a catalog of plans of so many slots a week, of which "free" is the default.
-func plans(t *testing.T, units map[string]int64) *headroom.Catalog {
+func plans(t testing.TB, units map[string]int64) *headroom.Catalog {
 	t.Helper()
 	var all []headroom.Plan
 	for name, n := range units {
@@ -227,17 +226,20 @@ func plans(t *testing.T, units map[string]int64) *headroom.Catalog {
 	return c
 }
 
-// TestThePlanThatIsStoredNowDecides (case 62): not the one of the start. And where it is not in the
-// configuration any more, the job is charged all the same, and the log says so.
+// planChange is how the plans change between the start of a job and its charge.
+type planChange struct {
+	name    string
+	refuse  bool
+	deploys map[string]int64 // the plans of a new configuration. Nil: it stays
+	stores  string           // the plan that the user has then
+	status  Status
+	plan    string
+}
+
+// TestThePlanThatIsStoredNowDecides (case 62), and not the plan at the start. If it is not in the
+// configuration any more, the job is charged nevertheless, and the log says so.
 func TestThePlanThatIsStoredNowDecides(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		refuse  bool
-		deploys map[string]int64
-		stores  string
-		status  Status
-		plan    string
-	}{
+	for _, c := range []planChange{
 		{"unchanged", true, nil, "pro", Succeeded, "pro"},
 		{"lowered, refuse", true, nil, "free", Unpaid, "free"},
 		{"removed, refuse", true, nil, "", Unpaid, "free"},
@@ -247,71 +249,72 @@ func TestThePlanThatIsStoredNowDecides(t *testing.T) {
 		{"left the configuration, refuse", true, map[string]int64{"free": 200}, "pro", Succeeded, "free"},
 		{"exchanged for another, refuse", true, map[string]int64{"free": 200, "max": 5000}, "max", Succeeded, "max"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, opts Options) {
-				opts.Refuse = c.refuse
-				var log bytes.Buffer
-				opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-				w := newWorld(t, opts)
-				now := func() time.Time { return w.clock }
-				store := memstore.New(now)
-				deploy := func(units map[string]int64) {
-					catalog := plans(t, units)
-					var err error
-					if w.engine, err = headroom.New(store, catalog, headroom.Options{Clock: now}); err != nil {
-						t.Fatal(err)
-					}
-					if w.p, err = New(w.engine, catalog, w.jobs, w.runs, w.p.opts); err != nil {
-						t.Fatal(err)
-					}
-				}
-				set := func(plan string) {
-					if err := w.engine.SetPlan(context.Background(), "alice", plan); err != nil {
-						t.Fatal(err)
-					}
-				}
-				deploy(map[string]int64{"free": 200, "pro": 5000, "studio": 9000})
-				set("pro")
-				w.send(body("a", "alice", "neural", 60*150)) // 300 slots
-				w.send(body("b", "alice", "neural", 600))
-				if c.deploys != nil {
-					if c.stores != "pro" {
-						deploy(map[string]int64{"free": 200, "pro": 5000, c.stores: 5000})
-						set(c.stores)
-					}
-					deploy(c.deploys)
-				} else {
-					set(c.stores)
-				}
-				for range 2 {
-					if _, err := w.done(ExecutionName("a", 1), `{}`); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if opts.Hold > 0 && c.status == Unpaid {
-					c.status = Succeeded // what is held is there for it
-				}
-				j := w.record("a")
-				if j.Status != c.status || c.status == Succeeded && j.Charge != Charged {
-					t.Errorf("%+v", j)
-				}
-				gone := c.deploys != nil && c.stores == "pro"
-				if said := strings.Contains(log.String(), "charged under the default plan"); said != gone {
-					t.Errorf("the log says that the plan is gone: %v", said)
-				}
-				// A failure gives back what was held, under whatever plan.
-				if _, err := w.done(ExecutionName("b", 1), ""); err != nil {
-					t.Fatal(err)
-				}
-				deploy(map[string]int64{"free": 200, "pro": 5000, "studio": 9000, "max": 5000})
-				used := int64(300)
-				if c.status == Unpaid {
-					used = 0
-				}
-				w.wantUsed("alice", used, 0)
-			})
-		})
+		t.Run(c.name, func(t *testing.T) { modes(t, c.test) })
 	}
+}
+
+// deploy gives a world another configuration on a store that stays.
+func (w *world) deploy(store headroom.Store, units map[string]int64) {
+	w.t.Helper()
+	catalog := plans(w.t, units)
+	var err error
+	if w.engine, err = headroom.New(store, catalog, headroom.Options{Clock: func() time.Time { return w.clock }}); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.p, err = New(w.engine, catalog, w.jobs, w.runs, w.p.opts); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// setPlan stores another plan for alice.
+func (w *world) setPlan(plan string) {
+	w.t.Helper()
+	if err := w.engine.SetPlan(context.Background(), "alice", plan); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (c planChange) test(t *testing.T, opts Options) {
+	var log bytes.Buffer
+	opts.Refuse, opts.Logger = c.refuse, slog.New(slog.NewTextHandler(&log, nil))
+	w := newWorld(t, opts)
+	store := memstoreAt(&w.clock)
+	w.deploy(store, map[string]int64{"free": 200, "pro": 5000, "studio": 9000})
+	w.setPlan("pro")
+	w.send(body("a", "alice", "neural", 60*150)) // 300 slots
+	w.send(body("b", "alice", "neural", 600))
+	if c.deploys != nil && c.stores != "pro" {
+		w.deploy(store, map[string]int64{"free": 200, "pro": 5000, c.stores: 5000})
+	}
+	w.setPlan(c.stores)
+	if c.deploys != nil {
+		w.deploy(store, c.deploys)
+	}
+
+	for range 2 {
+		if _, err := w.done(ExecutionName("a", 1), `{}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := c.status
+	if opts.Hold > 0 {
+		want = Succeeded // what is held is there for it
+	}
+	if j := w.record("a"); j.Status != want || (j.Charge == Charged) != (want == Succeeded) {
+		t.Errorf("%+v", j)
+	}
+	gone := c.deploys != nil && c.stores == "pro"
+	if said := strings.Contains(log.String(), "charged under the default plan"); said != gone {
+		t.Errorf("the log says that the plan is gone: %v", said)
+	}
+
+	// A failure gives back what was held, under whatever plan.
+	if _, err := w.done(ExecutionName("b", 1), ""); err != nil {
+		t.Fatal(err)
+	}
+	w.deploy(store, map[string]int64{"free": 200, "pro": 5000, "studio": 9000, "max": 5000})
+	used := map[Status]int64{Succeeded: 300, Unpaid: 0}
+	w.wantUsed("alice", used[want], 0)
 }
 
 // TestAChargeBetweenDeductionAndNoteIsFound (case 65): settle finds no hold, deducts, and dies
