@@ -73,6 +73,11 @@
 // shortest example. A store whose engine checks conditions itself says the same in the engine's words.
 // Package storetest is the suite that each store must pass: begin with storetest.Contract.
 //
+// A store that keeps text needs no format of its own: [State.MarshalText] and [Change.MarshalText]
+// write plain ASCII, one fact a line, without NUL and without a number for "no time". A [Record] and
+// a [Debt] have a String method and a function that reads it. The example of [Store] is such a store,
+// in whole.
+//
 // # The files
 //
 // Each file of the package refers only to files before it in this list. First time, plans and
@@ -82,7 +87,7 @@
 //
 // Then what is stored, and what can be done to it:
 //
-//	record debt state generation change store guard apply
+//	record debt state generation change store guard apply textread text
 //
 // Then what is asked and answered, and the pure decision, with a file for each verb:
 //

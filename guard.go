@@ -34,7 +34,7 @@ func (c Change) unmetPlan(s State, _ map[string]Record) string {
 		}
 		return fmt.Sprintf("plan is %q, want %s", s.Plan, want)
 	case !s.Epoch.Equal(c.Epoch):
-		return fmt.Sprintf("the younger generation of ids is that of %s, want %s", stamp(s.Epoch), stamp(c.Epoch))
+		return fmt.Sprintf("label of the younger generation of ids is %s, want %s", stamp(s.Epoch), stamp(c.Epoch))
 	}
 	return ""
 }

@@ -37,7 +37,7 @@ func TestAGuardSaysWhatIsNotMet(t *testing.T) {
 		``:                                   step(Step{Limit: "week", From: week, To: week, Carried: 5, Max: 171}),
 		`plan is "free", want "pro"`:         {Plan: "pro", Epoch: label},
 		`plan is "free", want "pro" or none`: {Plan: "pro", PlanOrNone: true, Epoch: label},
-		`the younger generation of ids is that of 2026-05-20T00:00:00Z, want none`:               {Plan: "free"},
+		`label of the younger generation of ids is 2026-05-20T00:00:00Z, want none`:              {Plan: "free"},
 		`record "job" is d30, want none`:                                                         {Plan: "free", Epoch: label, Records: []RecordStep{{ID: "job"}}},
 		`record "other" is none, want d30`:                                                       {Plan: "free", Epoch: label, Records: []RecordStep{{ID: "other", Was: &deduction}}},
 		`debt "job" is 30 @1779235200 <acme, want none`:                                          {Plan: "free", Epoch: label, Debts: []DebtStep{{ID: "job"}}},

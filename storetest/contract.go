@@ -96,7 +96,25 @@ func (b bare) load(q headroom.Query) headroom.View {
 	if err != nil {
 		b.Fatalf("Load: %v", err)
 	}
+	b.survives(v.State)
 	return v
+}
+
+// survives checks that a state reads the same once it was text. A state that does not has times in
+// another zone than UTC, parts of a second, or empty names.
+func (b bare) survives(s headroom.State) {
+	b.Helper()
+	text, err := s.MarshalText()
+	if err != nil {
+		b.Fatalf("State.MarshalText: %v", err)
+	}
+	var read headroom.State
+	if err := read.UnmarshalText(text); err != nil {
+		b.Fatalf("State.UnmarshalText: %v in\n%s", err, text)
+	}
+	if d := differ(headroom.View{State: s}, headroom.View{State: read}); d != "" {
+		b.Fatalf("the state that Load shows is another once it was text:\n%s", d)
+	}
 }
 
 // commit sends a change and expects that it is made or refused, as done says. What the store
