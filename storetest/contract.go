@@ -126,7 +126,7 @@ func (b bare) commit(what string, c headroom.Change, done bool) headroom.View {
 	c.Now = base // a window of the future is then the change's own doing, and no clock's
 	q := headroom.Query{IDs: c.IDs(), History: true}
 	want := b.load(q)
-	unmet := unmet(c, want)
+	unmet := c.Unmet(want)
 	if (unmet == "") != done {
 		b.Fatalf("%s: Load shows what cannot be stored after the changes so far (unmet: %q):\n%s", what, unmet, viewText(want))
 	}
@@ -150,11 +150,6 @@ func (b bare) commit(what string, c headroom.Change, done bool) headroom.View {
 		b.Fatalf("%s: Commit says that the change is %s, and returns a view with\n%s", what, answer, d)
 	}
 	return stored
-}
-
-// unmet says which guard of a change is not met.
-func unmet(c headroom.Change, v headroom.View) string {
-	return c.Unmet(v)
 }
 
 // after is a view once a change is made.

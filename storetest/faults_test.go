@@ -64,16 +64,16 @@ var faults = []fault{
 		}
 	})},
 	{
-		"the count may be any", "contract", []string{"Commit checks the count", "though a guard is not met"},
+		"the count may be any", "contract", []string{"Commit checks the count", `a guard is not met: count of "week" is 30, want 0 to 29`},
 		steps(func(s *headroom.Step, _ headroom.Counter) { s.Max = math.MaxInt64 }),
 	},
 	{
 		"the count may be less", "contract",
-		[]string{"Commit checks the count", "less counted than the change wants"},
+		[]string{"Commit checks the count", "less counted than the change wants", "a guard is not met: count of"},
 		steps(func(s *headroom.Step, _ headroom.Counter) { s.Min = math.MinInt64 }),
 	},
 	{
-		"the window may be any", "contract", []string{"Commit checks the window", "though a guard is not met"},
+		"the window may be any", "contract", []string{"Commit checks the window", `a guard is not met: window of "week" is none`},
 		steps(func(s *headroom.Step, c headroom.Counter) { s.From = c.Window }),
 	},
 	{
@@ -87,11 +87,11 @@ var faults = []fault{
 		}),
 	},
 	{
-		"the plan may be any", "contract", []string{"Commit checks the plan", "though a guard is not met"},
+		"the plan may be any", "contract", []string{"Commit checks the plan", `a guard is not met: plan is "", want "free"`},
 		writes(func(c *headroom.Change, v headroom.View) { c.Plan = v.State.Plan }),
 	},
 	{
-		"no plan is as good as any", "contract", []string{"no plan is stored, one is asked for"},
+		"no plan is as good as any", "contract", []string{"no plan is stored, one is asked for", `a guard is not met: plan is "", want "free"`},
 		writes(func(c *headroom.Change, _ headroom.View) { c.PlanOrNone = true }),
 	},
 	{
@@ -147,7 +147,7 @@ var faults = []fault{
 	{
 		"a record may be any",
 		"contract",
-		[]string{"Commit checks every record", "though a guard is not met"},
+		[]string{"Commit checks every record", `a guard is not met: record "a" is d30@week:1937520000, want none`},
 		writes(func(c *headroom.Change, v headroom.View) {
 			for i, r := range c.Records {
 				if have, ok := v.Records[r.ID]; ok {
@@ -300,7 +300,7 @@ var faults = []fault{
 			}
 		}),
 	},
-	{"a total may be any", "contract", []string{"Commit checks the totals that it corrects"}, func(s *faulty) {
+	{"a total may be any", "contract", []string{"Commit checks the totals that it corrects", "a guard is not met: "}, func(s *faulty) {
 		steps(func(s *headroom.Step, c headroom.Counter) {
 			for i, f := range s.Fold {
 				for _, t := range c.Past {
@@ -327,7 +327,7 @@ var faults = []fault{
 	{
 		"what was carried over may be any",
 		"contract",
-		[]string{"a charge that says that nothing is"},
+		[]string{"a charge that says that nothing is", `a guard is not met: window of "week" carries over 25, want 0`},
 		steps(func(s *headroom.Step, c headroom.Counter) {
 			if s.From.Start.Equal(s.To.Start) {
 				s.Carried = c.Carried
@@ -336,7 +336,7 @@ var faults = []fault{
 	},
 	{
 		"the generation of ids may be any", "contract",
-		[]string{"a charge and a hold age differently", "takes another generation for the present one"},
+		[]string{"a charge and a hold age differently", "takes another generation for the present one", "a guard is not met: the younger generation of ids"},
 		writes(func(c *headroom.Change, v headroom.View) { c.Epoch = v.State.Epoch }),
 	},
 	{"ids are never forgotten", "contract", []string{"a charge and a hold age differently", "after a third generation"}, func(s *faulty) {
@@ -375,15 +375,15 @@ var faults = []fault{
 	{"a hold is a record like any other", "contract", []string{"want: hold"}, shows(func(v *headroom.View) { v.State.Holds = nil })},
 	{
 		"there is room for any number of holds", "contract",
-		[]string{"live holds have a place of their own", "as many as there can be, and one"},
+		[]string{"live holds have a place of their own", "as many as there can be, and one", "a guard is not met: there are 80 holds, want at most 79"},
 		room(func(c *headroom.Change) int { n := len(c.Records); c.Records = c.Records[:max(0, n-1)]; return n }),
 	},
 	{
 		"there is room for any number of debts", "contract",
-		[]string{"debts have a place of their own", "as many as there can be, and one"},
+		[]string{"debts have a place of their own", "as many as there can be, and one", "a guard is not met: there are 1 debts"},
 		room(func(c *headroom.Change) int { n := len(c.Debts); c.Debts = c.Debts[:max(0, n-1)]; return n }),
 	},
-	{"a grant may be any", "contract", []string{"Commit checks every grant"}, writes(func(c *headroom.Change, v headroom.View) {
+	{"a grant may be any", "contract", []string{"Commit checks every grant", `a guard is not met: grant "a" is 50 units`}, writes(func(c *headroom.Change, v headroom.View) {
 		for i, g := range c.Grants {
 			if have, ok := v.State.Grants[g.ID]; ok {
 				c.Grants[i].Was = &have
@@ -391,7 +391,7 @@ var faults = []fault{
 		}
 	})},
 	{
-		"there may be other grants", "contract", []string{"that one grant is all, where two are"},
+		"there may be other grants", "contract", []string{"that one grant is all, where two are", "a guard is not met: there are 2 grants, want 1"},
 		writes(func(c *headroom.Change, _ headroom.View) { c.AllGrants = false }),
 	},
 	{
@@ -406,7 +406,7 @@ var faults = []fault{
 			}
 		}),
 	},
-	{"a debt may be any", "contract", []string{"Commit checks every debt"}, writes(func(c *headroom.Change, v headroom.View) {
+	{"a debt may be any", "contract", []string{"Commit checks every debt", `a guard is not met: debt "a" is 30`}, writes(func(c *headroom.Change, v headroom.View) {
 		for i, d := range c.Debts {
 			if have, ok := v.State.Debts[d.ID]; ok && d.Was != nil {
 				c.Debts[i].Was = &have
