@@ -23,6 +23,14 @@ type Config struct {
 	Catalog  *headroom.Catalog
 	Prices   map[string]headroom.Prices // those of the Catalog, by meter
 	DynamoDB DynamoDB
+	Embedded Embedded
+}
+
+// Embedded says how state lies in the rows of the embedded store.
+type Embedded struct {
+	// Format is the format in which rows are written, see embedded.Options, which says which there are.
+	// 0: the newest.
+	Format int
 }
 
 // DynamoDB says where state lies in the items of a table. Empty strings are the defaults of package dynamostore.
@@ -99,6 +107,9 @@ func (r *reading) root(root ast.Node) error {
 		"horizon":      func(n ast.Node) (err error) { r.horizon, err = r.duration(n); return err },
 		"meters":       func(n ast.Node) error { meters = n; return r.allMeters(n) },
 		"dynamodb":     r.dynamodb,
+		"embedded": func(n ast.Node) error {
+			return r.keys(n, map[string]func(ast.Node) error{"format": r.format(&r.config.Embedded.Format)})
+		},
 	})
 	if err != nil {
 		return err
@@ -262,16 +273,9 @@ func (r *reading) duration(n ast.Node) (time.Duration, error) {
 func (r *reading) dynamodb(n ast.Node) error {
 	c := &r.config.DynamoDB
 	return r.keys(n, map[string]func(ast.Node) error{
-		"meter": r.name(&c.Meter),
-		"limit": r.name(&c.Limit),
-		"format": func(n ast.Node) error {
-			format, err := r.amount(n, 1)
-			if format > math.MaxInt32 {
-				return r.fault(n, "%d is no format", format)
-			}
-			c.Format = int(format)
-			return err
-		},
+		"meter":  r.name(&c.Meter),
+		"limit":  r.name(&c.Limit),
+		"format": r.format(&c.Format),
 		"attributes": func(n ast.Node) error {
 			return r.keys(n, map[string]func(ast.Node) error{
 				"subject": r.name(&c.Subject),
@@ -282,6 +286,18 @@ func (r *reading) dynamodb(n ast.Node) error {
 			})
 		},
 	})
+}
+
+// format returns a reader of the number of a format into to.
+func (r *reading) format(to *int) func(ast.Node) error {
+	return func(n ast.Node) error {
+		format, err := r.amount(n, 1)
+		if format > math.MaxInt32 {
+			return r.fault(n, "%d is no format", format)
+		}
+		*to = int(format)
+		return err
+	}
 }
 
 // name returns a reader of a name into to.

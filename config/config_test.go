@@ -42,6 +42,7 @@ dynamodb:
   limit: week
   format: 1
   attributes: {subject: pk, window: w, count: c, plan: tier, prefix: q}
+embedded: {format: 1}
 `
 
 func TestWholeFile(t *testing.T) {
@@ -54,6 +55,9 @@ func TestWholeFile(t *testing.T) {
 	}
 	if want := (config.DynamoDB{Meter: "slots", Limit: "week", Format: 1, Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "q"}); c.DynamoDB != want {
 		t.Errorf("dynamodb %+v, want %+v", c.DynamoDB, want)
+	}
+	if c.Embedded.Format != 1 {
+		t.Errorf("embedded format %d, want 1", c.Embedded.Format)
 	}
 	plans := c.Catalog.Plans()
 	if len(plans) != 3 || c.Catalog.Default() != "free" {
@@ -119,7 +123,7 @@ func TestEachMeterRemembersForAsLongAsItIsTold(t *testing.T) {
 func TestFaultsNameLineAndColumn(t *testing.T) {
 	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
 	for text, want := range map[string]string{
-		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, horizon, meters, plans, prices`,
+		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, embedded, horizon, meters, plans, prices`,
 		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, meter, mode, name, thresholds, units, window`,
 		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
 		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
@@ -288,9 +292,13 @@ func written(t *testing.T, c *config.Config) []byte {
 	if c.DynamoDB.Format != 0 {
 		dynamodb["format"] = c.DynamoDB.Format
 	}
+	embedded := object{}
+	if c.Embedded.Format != 0 {
+		embedded["format"] = c.Embedded.Format
+	}
 	text, err := json.Marshal(object{
 		"default_plan": c.Catalog.Default(), "plans": plans, "prices": prices, "meters": meters,
-		"dynamodb": dynamodb,
+		"dynamodb": dynamodb, "embedded": embedded,
 	})
 	if err != nil {
 		t.Fatal(err)

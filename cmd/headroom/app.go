@@ -22,23 +22,23 @@ import (
 	"github.com/lumcast/headroom/config"
 )
 
-// Exit statuses.
+// The exit statuses.
 const (
 	statusAllowed = 0
 	statusRefused = 1
 	statusError   = 2
 )
 
-// Codes of errors that are of this program rather than of the library.
+// Error codes of this program. All others are the library's.
 const (
-	codeInterrupted headroom.Code = "interrupted" // by a signal, before the work was done
-	codeFailed      headroom.Code = "failed"      // for another reason, which the message gives
+	codeInterrupted headroom.Code = "interrupted" // a signal came before the work was done
+	codeFailed      headroom.Code = "failed"      // another reason, which the message gives
 )
 
-// errRefused ends a verb whose answer, already printed, is no.
+// errRefused ends a verb that has already printed its answer, and the answer is no.
 var errRefused = errors.New("refused")
 
-// app is what all verbs share.
+// app holds what all verbs share.
 type app struct {
 	stdin  io.Reader
 	stdout *bufio.Writer
@@ -46,7 +46,7 @@ type app struct {
 	env    func(string) string
 	now    func() time.Time
 
-	// Flags of every verb.
+	// The flags that every verb has.
 	store  string
 	config string
 	json   bool
@@ -54,24 +54,27 @@ type app struct {
 
 // run is the whole program. It returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	a := &app{stdin: stdin, stdout: bufio.NewWriter(&screen{to: stdout}), stderr: &screen{to: stderr}, env: env, now: time.Now}
+	a := &app{
+		stdin: stdin, stdout: bufio.NewWriter(&screen{to: stdout}), stderr: &screen{to: stderr},
+		env: env, now: time.Now,
+	}
 	return a.run(args)
 }
 
 func (a *app) run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks to finish; a second one ends the process at once.
+	// The first signal asks the program to finish. A second one ends it at once.
 	context.AfterFunc(ctx, stop)
 
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	// A fault in the flags comes before --json has been read.
+	// A mistake in the flags is found before --json has been read.
 	a.json = a.json || slices.Contains(args, "--json")
 	status := a.report(err)
 	if err := a.stdout.Flush(); err != nil {
-		fmt.Fprintf(a.stderr, "headroom: the answer cannot be written: %v\n", err)
+		a.tell("headroom: the answer cannot be written: %v\n", err)
 		return statusError
 	}
 	return status
@@ -80,10 +83,14 @@ func (a *app) run(args []string) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "headroom",
-		Short: "Enforce quotas: exactly once, never over, never refused wrongly",
-		Long: `Headroom decides whether a subject may spend units of a meter in the present calendar window, and records what was spent.
+		Short: "Enforce quotas: charge exactly once, never over the limit, and never refuse wrongly",
+		Long: `Headroom decides whether a subject may spend units of a meter in the current calendar
+window, and records what was spent. A subject is a user, an organisation or a key. A meter
+is what is counted, such as slots.
 
-Exit status: 0 allowed or done, 1 refused, 2 error. An error is one line on stderr; with --json it is also {"error":{"code","message"}} on stdout.`,
+The exit status is 0 if the answer is yes or the work is done, 1 if the answer is no, and 2
+after an error. An error is one line on stderr. With --json, stdout has it too, as
+{"error":{"code","message"}}.`,
 		Example: `  headroom preflight alice 30
   headroom deduct alice 30 --operation job-17
   headroom usage alice`,
@@ -101,9 +108,9 @@ Exit status: 0 allowed or done, 1 refused, 2 error. An error is one line on stde
 	root.SetFlagErrorFunc(flagError)
 
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.store, "store", "", "where state is kept: embedded:DIR, memory: or dynamodb:TABLE?region=R&endpoint=URL&ledger=TABLE (default: $HEADROOM_STORE, else embedded: in the user's data folder)")
-	flags.StringVar(&a.config, "config", "", "plans, prices and more, see \"headroom plans check --help\" (default: $HEADROOM_CONFIG, else the built-in plan: 200 slots a week)")
-	flags.BoolVar(&a.json, "json", false, "answer in JSON, one object a line")
+	flags.StringVar(&a.store, "store", "", "where the state is kept: embedded:DIR, memory: or\ndynamodb:TABLE?region=R&endpoint=URL&ledger=TABLE (default:\n$HEADROOM_STORE, or else embedded: in your data folder)")
+	flags.StringVar(&a.config, "config", "", "file with plans and prices, see \"headroom plans check --help\"\n(default: $HEADROOM_CONFIG, or else the built-in plan of\n200 slots a week)")
+	flags.BoolVar(&a.json, "json", false, "answer in JSON, with one object on each line")
 
 	root.AddCommand(a.preflightCommand(), a.deductCommand(), a.usageCommand(), a.historyCommand(), a.explainCommand(), a.plansCommand(),
 		a.holdCommand(), a.settleCommand(), a.releaseCommand(), a.extendCommand(), a.refundCommand(), a.grantCommand(),
@@ -117,22 +124,27 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return statusAllowed
 	}
-	// A store that does not close after a refusal is an error, though the two are joined.
+	// If the store does not close after a refusal, err joins both, and that is an error.
 	if err == errRefused {
 		return statusRefused
 	}
-	fmt.Fprintf(a.stderr, "headroom: %v\n", err)
+	a.tell("headroom: %v\n", err)
 	var fault *config.Error
 	if errors.As(err, &fault) {
-		fmt.Fprintln(a.stderr, fault.Excerpt())
+		a.tell("%s\n", fault.Excerpt())
 	}
 	if a.json {
-		a.printJSON(map[string]any{"error": map[string]any{"code": cmp.Or(headroom.CodeOf(err), codeFailed), "message": err.Error()}})
+		a.printJSON(map[string]any{"error": map[string]any{
+			"code": cmp.Or(headroom.CodeOf(err), codeFailed), "message": err.Error(),
+		}})
 	}
 	return statusError
 }
 
-// loadConfig reads the configuration that the flags and the environment name.
+// tell writes to stderr. If stderr cannot be written to, there is nobody left to tell.
+func (a *app) tell(format string, args ...any) { _, _ = fmt.Fprintf(a.stderr, format, args...) }
+
+// loadConfig reads the configuration that the flags or the environment name.
 func (a *app) loadConfig() (*config.Config, error) {
 	path := cmp.Or(a.config, a.env("HEADROOM_CONFIG"))
 	if path == "" {
@@ -141,11 +153,11 @@ func (a *app) loadConfig() (*config.Config, error) {
 	return config.Load(path)
 }
 
-// withEngine opens the store, lets use work with an engine on it, and closes it.
+// withEngine opens the store, calls use with an engine on it, and closes the store.
 func (a *app) withEngine(ctx context.Context, cfg *config.Config, use func(*headroom.Engine) error) error {
 	return a.withStore(ctx, cfg, func(store headroom.Store) error {
 		for _, w := range cfg.Catalog.Warnings() {
-			fmt.Fprintf(a.stderr, "headroom: warning: %s\n", printable(w))
+			a.tell("headroom: warning: %s\n", printable(w))
 		}
 		engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: a.now, Logger: a.logger()})
 		if err != nil {
@@ -169,7 +181,7 @@ func (a *app) withStore(ctx context.Context, cfg *config.Config, use func(headro
 
 var negative = regexp.MustCompile(`in (-[0-9.]+)$`)
 
-// flagError explains what becomes of a negative number.
+// flagError says what is wrong with a negative number, which the flag package takes for a flag.
 func flagError(_ *cobra.Command, err error) error {
 	if m := negative.FindStringSubmatch(err.Error()); m != nil {
 		return usageError("%s is negative: want at least 0", m[1])
@@ -177,57 +189,59 @@ func flagError(_ *cobra.Command, err error) error {
 	return usageError("%v", err)
 }
 
-// usageError is a fault in what was typed.
+// usageError is the error for a mistake in what was typed.
 func usageError(format string, args ...any) error {
 	return headroom.Errorf(headroom.Invalid, nil, format, args...)
 }
 
-// group is a verb that only has verbs of its own.
+// group makes a verb that does nothing but hold other verbs.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError("a verb is missing: see \"%s --help\"", cmd.CommandPath())
+			return usageError("a verb is missing; see \"%s --help\"", cmd.CommandPath())
 		},
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// knownVerb is for commands that have verbs: an argument that reaches one is none of them.
+// knownVerb checks the arguments of a command that holds verbs. Cobra has taken the known verbs
+// out, so any argument that is left is an unknown one.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError("unknown verb %q: see \"%s --help\"", args[0], cmd.CommandPath())
+		return usageError("unknown verb %q; see \"%s --help\"", args[0], cmd.CommandPath())
 	}
 	return nil
 }
 
-// arguments checks their number and names what is missing. Names in brackets may be left out.
+// arguments checks how many arguments there are, and names the first one that is missing. An
+// argument whose name is in brackets may be left out.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names) && names[len(args)][0] != '[':
-			return usageError("%s is missing: %s", names[len(args)], cmd.UseLine())
+			return usageError("%s is missing; usage: %s", names[len(args)], cmd.UseLine())
 		case len(args) > len(names):
-			return usageError("%q is one argument too many: %s", args[len(names)], cmd.UseLine())
+			return usageError("%q is one argument too many; usage: %s", args[len(names)], cmd.UseLine())
 		}
 		return nil
 	}
 }
 
-// parseUnits reads a cost or a limit.
+// parseUnits reads a number of units, such as a cost or a limit.
 func parseUnits(what, text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, usageError("%s %s is beyond int64", what, text)
+		return 0, usageError("%s %s is too large: want at most 9223372036854775807", what, text)
 	case err != nil:
 		return 0, usageError("%s %q: want a whole number", what, text)
 	}
 	return n, nil
 }
 
-// parseTime reads an instant, or a day in UTC.
+// parseTime reads an instant, or a day, which stands for its first instant in UTC.
 func parseTime(what, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -237,7 +251,7 @@ func parseTime(what, text string) (time.Time, error) {
 	return time.Time{}, usageError("%s %q: want a time like 2026-05-31T23:59:59Z or a day like 2026-05-31", what, text)
 }
 
-// timeFlag is a flag that is an instant; zero if it is not given.
+// timeFlag is a flag whose value is an instant. It is the zero time if the flag is not given.
 type timeFlag struct {
 	name string
 	time.Time

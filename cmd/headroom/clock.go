@@ -12,12 +12,14 @@ import (
 )
 
 func (a *app) clockCommand() *cobra.Command {
-	return group("clock", "Show the clock that a store goes by; accept it after it was wrong", &cobra.Command{
+	return group("clock", "Show the clock of a store, or accept it after it was wrong", &cobra.Command{
 		Use:   "show",
-		Short: "Show the clock that the store goes by",
-		Long: `Show where the store's time comes from. The embedded store goes by this host's clock and remembers the highest reading that it has written by: a clock more than 5 minutes behind that is not trusted, and nothing is decided.
+		Short: "Show the clock that the store uses",
+		Long: `Show where the store takes the time from. The embedded store uses this host's clock and
+remembers the latest time at which it has written. If the clock is more than 5 minutes
+behind that time, the store does not trust it, and decides nothing.
 
-Exit status: 0 if the clock is trusted, 1 if not.`,
+The exit status is 0 if the clock is trusted, and 1 if not.`,
 		Example: `  headroom clock show
   headroom clock show --json`,
 		Args: arguments(),
@@ -27,16 +29,19 @@ Exit status: 0 if the clock is trusted, 1 if not.`,
 	}, &cobra.Command{
 		Use:   "accept",
 		Short: "Declare that this host's clock is right now",
-		Long: `Declare that this host's clock is right now, though it lies behind an earlier reading: that one was wrong. Decisions go on, and windows that the wrong clock opened in the future are brought back to the present one by the next deduction of each subject, with all that was charged.
+		Long: `Declare that this host's clock is right now, and that the later time which the store
+remembers was wrong. The store then decides again. Some windows may lie in the future,
+because the wrong clock opened them. The next deduction for each subject moves them to the
+current window, and nothing that was charged is lost.
 
-Only the embedded store asks for this.`,
+Only the embedded store ever needs this.`,
 		Example: `  headroom clock show
   headroom clock accept`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.clock(cmd.Context(), func(store *embedded.Store) error {
 				if store == nil {
-					return usageError("this store does not go by a clock that could be accepted: see \"headroom clock show\"")
+					return usageError("this store has no clock to accept; see \"headroom clock show\"")
 				}
 				if err := store.AcceptClock(cmd.Context()); err != nil {
 					return err
@@ -47,7 +52,7 @@ Only the embedded store asks for this.`,
 	})
 }
 
-// clock calls use with the embedded store, or with nil if the store is another.
+// clock calls use with the embedded store, or with nil if the store is of another kind.
 func (a *app) clock(ctx context.Context, use func(*embedded.Store) error) error {
 	cfg, err := a.loadConfig()
 	if err != nil {
@@ -77,7 +82,7 @@ func (a *app) showClock(ctx context.Context, store *embedded.Store) error {
 			a.printJSON(map[string]any{"store": n.describe(), "source": source, "trusted": true})
 			return nil
 		}
-		fmt.Fprintf(a.stdout, "%s goes by %s: nothing is to be accepted\n", n.describe(), source)
+		fmt.Fprintf(a.stdout, "%s uses %s: there is nothing to accept\n", n.describe(), source)
 		return nil
 	}
 	c, err := store.Clock(ctx)
@@ -90,18 +95,20 @@ func (a *app) showClock(ctx context.Context, store *embedded.Store) error {
 		highWater, mark = &c.HighWater, c.HighWater.Format(time.RFC3339)
 	}
 	if a.json {
-		a.printJSON(map[string]any{"store": n.describe(), "source": "this host's clock", "now": c.Now, "high_water": highWater, "trusted": c.Trusted})
+		a.printJSON(map[string]any{
+			"store": n.describe(), "source": "this host's clock", "now": c.Now, "high_water": highWater, "trusted": c.Trusted,
+		})
 	} else {
 		table(a.stdout, "ll", [][]string{
 			{"store", n.describe()},
 			{"this host's clock", c.Now.Format(time.RFC3339)},
-			{"highest reading", mark},
+			{"latest write", mark},
 			{"trusted", yesNo(c.Trusted)},
 		})
 	}
 	if !c.Trusted {
 		if !a.json {
-			fmt.Fprintln(a.stdout, "\nOne of the two is wrong. See that the clock is right, then run: headroom clock accept")
+			fmt.Fprintln(a.stdout, "\nOne of the two times is wrong. Make sure that the clock is right, then run: headroom clock accept")
 		}
 		return errRefused
 	}

@@ -11,10 +11,12 @@ func (a *app) costCommand() *cobra.Command {
 	var meter string
 	cmd := &cobra.Command{
 		Use:   "cost CLASS SECONDS",
-		Short: "Print what work of a class and length costs",
-		Long: `Print the cost of work: the rate of its class times the number of steps begun. With the built-in prices that is 1 (standard), 2 (neural) or 4 (generative) slots for each minute begun.
+		Short: "Print what a piece of work costs, by its class and length",
+		Long: `Print the cost of a piece of work. The cost is the rate of its class times the number of
+steps, and a step that was begun counts in full. With the built-in prices that is 1 slot
+(standard), 2 slots (neural) or 4 slots (generative) for each minute.
 
-The quantity is in seconds where the price list counts seconds, as the built-in one does.`,
+SECONDS is in the unit of the price list. The built-in one counts seconds.`,
 		Example: `  headroom cost neural 900
   headroom cost generative 61 --json`,
 		Args: arguments("CLASS", "SECONDS"),

@@ -12,33 +12,36 @@ import (
 	"github.com/lumcast/headroom/config"
 )
 
-// spending is what the verbs that ask for a decision have in common.
+// spending holds the flags that verbs which ask for a decision have in common.
 type spending struct {
 	request headroom.Request
 	at      timeFlag
 }
 
-// flags adds the flags of a verb that may charge, under a plan that the caller may know.
+// flags adds the flags of a verb that may charge. Its caller may know the subject's plan.
 func (s *spending) flags(cmd *cobra.Command) {
 	s.operationFlags(cmd)
 	planFlag(cmd, &s.request.Plan)
 }
 
 func planFlag(cmd *cobra.Command, plan *string) {
-	cmd.Flags().StringVar(plan, "plan", "", "plan of a subject that has none stored (default: the configuration's default plan)")
+	cmd.Flags().StringVar(plan, "plan", "", "plan for a subject that has none stored (default: the\nconfiguration's default plan)")
 }
+
+// atUsage describes --at.
+const atUsage = "take this for the current time, in place of every clock; for trials"
 
 func (s *spending) operationFlags(cmd *cobra.Command) {
 	s.at.name = "at"
 	meterFlag(cmd, &s.request.Meter)
-	cmd.Flags().StringVar(&s.request.Operation, "operation", "", "id of the piece of work")
-	cmd.Flags().Var(&s.at, "at", "decide as of this time, for trials: it takes the place of every clock")
+	cmd.Flags().StringVar(&s.request.Operation, "operation", "", "id of the work")
+	cmd.Flags().Var(&s.at, "at", atUsage)
 }
 
-// overFlag adds --over; the function returned reads it into the request.
+// overFlag adds --over. The function that it returns reads the flag into the request.
 func (s *spending) overFlag(cmd *cobra.Command) (read func() error) {
 	var over string
-	cmd.Flags().StringVar(&over, "over", "refuse", "what to do with a cost that does not fit: refuse, or record it past the limit")
+	cmd.Flags().StringVar(&over, "over", "refuse", "what to do if the cost does not fit: refuse, or record it past\nthe limit")
 	return func() error {
 		switch over {
 		case "refuse":
@@ -51,7 +54,7 @@ func (s *spending) overFlag(cmd *cobra.Command) (read func() error) {
 	}
 }
 
-// needed reports a flag that was not given. why says what it is for.
+// needed returns an error if a flag was not given. why says what the flag is for.
 func needed(cmd *cobra.Command, flag, why string) error {
 	if cmd.Flags().Changed(flag) {
 		return nil
@@ -59,7 +62,7 @@ func needed(cmd *cobra.Command, flag, why string) error {
 	return usageError("--%s is missing: %s", flag, why)
 }
 
-// lastsFlag is a flag that is a duration.
+// lastsFlag is a flag whose value is a duration.
 type lastsFlag struct {
 	name string
 	time.Duration
@@ -81,23 +84,23 @@ func (f *lastsFlag) String() string {
 	return f.Duration.String()
 }
 
-// answer is a decision and what a verb knows beside it.
+// answer is a decision, and what else a verb knows about it.
 type answer struct {
 	headroom.Decision
-	expires time.Time // when what was held or granted ends; zero if nothing does
-	note    string    // what a person should know beside it
+	expires time.Time // when the hold or the grant ends; zero if there is none
+	note    string    // what else a person should know
 }
 
-// said is how a verb speaks of what it did.
+// said has the words in which a verb tells what it did.
 type said struct {
-	done  string // of what was done now
-	again string // of a repeat
+	done  string // it was done now
+	again string // it was done before, and this is a repeat
 }
 
 // ask asks the engine for one decision.
 type ask func(context.Context, *headroom.Engine, headroom.Request) (answer, error)
 
-// plainly makes an ask of a method of the engine.
+// plainly turns a method of the engine into an ask.
 func plainly(method func(*headroom.Engine, context.Context, headroom.Request) (headroom.Decision, error)) ask {
 	return func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
 		d, err := method(e, ctx, r)
@@ -105,7 +108,8 @@ func plainly(method func(*headroom.Engine, context.Context, headroom.Request) (h
 	}
 }
 
-// decide asks the engine and prints its answer. args are the subject and, if the verb takes it, the cost.
+// decide asks the engine and prints its answer. args are the subject and, if the verb takes one, the
+// cost.
 func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said, ask ask) error {
 	cfg, r, err := a.asked(args, s)
 	if err != nil {
@@ -128,7 +132,7 @@ func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said,
 	})
 }
 
-// asked reads the configuration and the request.
+// asked reads the configuration and builds the request.
 func (a *app) asked(args []string, s *spending) (*config.Config, headroom.Request, error) {
 	r := s.request
 	r.Subject, r.Now = args[0], s.at.Time
@@ -150,16 +154,17 @@ type jsonDecision struct {
 	Held      int64           `json:"held"`
 	Limit     *int64          `json:"limit"`
 	Remaining *int64          `json:"remaining"`
-	Window    *jsonWindow     `json:"window"` // null if nothing is limited
+	Window    *jsonWindow     `json:"window"` // null if there is no limit
 	Granted   int64           `json:"granted"`
 	Expires   *time.Time      `json:"expires,omitempty"`
 	Limits    []jsonAsked     `json:"limits"`
 	Crossed   []jsonNotice    `json:"crossed"`
 
-	Unremembered bool `json:"unremembered,omitempty"` // the charge has no operation id: nobody knows it again
+	// Unremembered says that the charge has no operation id, so that a repeat would charge again.
+	Unremembered bool `json:"unremembered,omitempty"`
 }
 
-// jsonLimit is how a limit stands.
+// jsonLimit says how much of a limit is used, and how much remains.
 type jsonLimit struct {
 	Name      string     `json:"name"`
 	Mode      string     `json:"mode"`
@@ -170,7 +175,7 @@ type jsonLimit struct {
 	Remaining *int64     `json:"remaining"`
 }
 
-// jsonAsked is how a limit stands to what was asked.
+// jsonAsked is a limit, and whether the cost that was asked about goes over it.
 type jsonAsked struct {
 	jsonLimit
 	Over bool `json:"over"`
@@ -212,7 +217,7 @@ func limitJSON(l headroom.LimitState) jsonLimit {
 	}
 }
 
-// sentence says a decision to a person.
+// sentence puts a decision into words.
 func sentence(words said, meter string, d answer) string {
 	cost := thousands(d.Cost) + " " + printable(meter)
 	if d.Replay && (d.Reason == headroom.ReasonAdmitted || d.Reason == headroom.ReasonRecorded) {
@@ -251,10 +256,10 @@ func inWindow(w headroom.Window) string {
 	return " in " + w.Key
 }
 
-// figures says how the strictest limit of a decision stands.
+// figures says how much of the strictest limit is used, and how much remains.
 func figures(d headroom.Decision) string {
 	if d.Window.IsZero() {
-		return "no limit refuses any"
+		return "there is no limit"
 	}
 	return counts(d.Used, d.Held, d.Limit, d.Remaining)
 }
@@ -274,14 +279,14 @@ func counts(used, held, limit, remaining int64) string {
 	return text + ", " + thousands(remaining) + " remain"
 }
 
-// notes says what else of a decision a person should know.
+// notes says what else a person should know about a decision.
 func notes(d answer) string {
 	var b strings.Builder
 	if d.note != "" {
 		b.WriteString("; " + d.note)
 	}
 	if d.Unremembered {
-		b.WriteString("; it has no operation id: a repeat is another charge")
+		b.WriteString("; it has no operation id, so a repeat charges again")
 	}
 	if d.Granted > 0 {
 		fmt.Fprintf(&b, "; grants have %s more", thousands(d.Granted))
@@ -289,7 +294,7 @@ func notes(d answer) string {
 	for _, l := range d.Limits {
 		switch {
 		case l.Over && l.Mode == headroom.Shadow:
-			fmt.Fprintf(&b, "; the shadow limit %s would refuse it (%s of %s used)", l.Name, thousands(l.Used), thousands(l.Limit))
+			fmt.Fprintf(&b, "; the shadow limit %s would have refused it (%s of %s used)", l.Name, thousands(l.Used), thousands(l.Limit))
 		case l.Over:
 			fmt.Fprintf(&b, "; over the soft limit %s (%s of %s used)", l.Name, thousands(l.Used), thousands(l.Limit))
 		}

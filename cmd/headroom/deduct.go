@@ -17,14 +17,21 @@ func (a *app) deductCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "deduct SUBJECT COST --operation ID",
-		Short: "Charge a cost once, if the units are there",
-		Long: `Charge SUBJECT for COST units, if they are there: exit status 0 if they were charged, 1 if refused, and then nothing has changed.
+		Short: "Charge a cost once, if enough units are left",
+		Long: `Charge SUBJECT for COST units, if enough are left. The exit status is 0 if they were
+charged. It is 1 if they were refused, and then nothing has changed.
 
-Call it after the work has succeeded. One operation id is charged once: repeat the same command whenever its outcome is not known. With --over record the units are charged past the limit too, since the work is done.
+Call it after the work has succeeded. An operation id is charged only once. If you do not
+know the outcome, repeat the same command. With --over record, units that do not fit are
+charged past the limit, since the work is done.
 
-Only if the configuration says "remember: none" of the meter may --operation be left out: each such command is a charge of its own, a repeat too.
+You may leave out --operation only if the configuration says "remember: none" for the meter.
+Each such command is then a charge of its own, even if it is meant as a repeat.
 
-With --within the cost is charged to an organisation too, which is a subject with a plan of its own: both are charged, or neither. After an error, repeat the same command: each is charged once. The organisation has an id of its own for it, of the operation and SUBJECT together, which --json shows: its part is refunded by that.`,
+With --within, an organisation is charged too. It is a subject with a plan of its own. Either
+both are charged, or neither is. After an error, repeat the same command, and each is charged
+once. The charge to the organisation has an id of its own, made from the operation and
+SUBJECT. To refund it, use that id, which --json shows.`,
 		Example: `  headroom deduct alice 30 --operation job-17
   headroom deduct alice 30 --operation job-17 --over record
   headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z
@@ -33,10 +40,10 @@ With --within the cost is charged to an organisation too, which is a subject wit
 	}
 	spend.flags(cmd)
 	over := spend.overFlag(cmd)
-	cmd.Flags().Var(&began, "began", "when the work began: an operation older than the horizon is an error, never charged twice")
-	cmd.Flags().StringVar(&within, "within", "", "the organisation that pays too")
+	cmd.Flags().Var(&began, "began", "when the work began; if that is too long ago for the id to be\nremembered, the answer is an error, and nothing is charged twice")
+	cmd.Flags().StringVar(&within, "within", "", "an organisation to charge too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := needed(cmd, "operation", "the id by which this piece of work is charged only once"); err != nil {
+		if err := needed(cmd, "operation", "the id of the work, by which it is charged only once"); err != nil {
 			cfg, bad := a.loadConfig()
 			if bad != nil || cfg.Catalog.NeedsID(spend.request.Meter) || cmd.Flags().Changed("within") {
 				return cmp.Or(bad, err)
@@ -58,10 +65,10 @@ var charged = said{done: "allowed", again: "charged before"}
 
 type jsonJoint struct {
 	Allowed      bool          `json:"allowed"`
-	RefusedBy    string        `json:"refused_by"`   // "organisation", "user", or "" if both admit it
-	Organisation *jsonDecision `json:"organisation"` // null if the user refuses: then it is not charged
-	User         *jsonDecision `json:"user"`         // null if the organisation refuses: then it was not asked
-	// Operation is the organisation's id of the charge, by which its part is refunded.
+	RefusedBy    string        `json:"refused_by"`   // "organisation", "user", or "" if neither refuses
+	Organisation *jsonDecision `json:"organisation"` // null if the user refuses; it is not charged then
+	User         *jsonDecision `json:"user"`         // null if the organisation refuses; the user is not asked then
+	// Operation is the id of the organisation's charge. A refund of that charge names it.
 	Operation string `json:"organisation_operation,omitempty"`
 }
 
@@ -84,7 +91,7 @@ func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organ
 }
 
 func (a *app) printJoint(organisation string, r headroom.Request, j headroom.DecisionWithin) {
-	// If the user refuses, the organisation's decision is that on the end of its hold, which is not what was asked.
+	// If the user refuses, the organisation's decision is about the end of its hold. Nobody asked for that.
 	byOrganisation := !j.Allowed && !j.Organisation.Allowed
 	byUser := !j.Allowed && !byOrganisation
 	if a.json {

@@ -22,9 +22,13 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain SUBJECT [--cost N]",
 		Short: "Say in plain sentences why a cost is refused, and when it fits",
-		Long: `Answer "why was I refused?" in sentences that can be pasted into a reply: the plan and how each limit stands, what is held by which operations and until when, what grants are left, what fits now, which limit stands in the way of --cost, and when it fits again if nothing else is spent until then.
+		Long: `Answer "why was I refused?" in sentences that you can paste into a reply. They tell the plan,
+how much of each limit is used, which operations hold units and until when, which grants are
+left, and what fits now. With --cost they also tell which limit is in the way, and when the
+cost fits, if nothing else is spent until then.
 
-A refusal is not stored, so this explains the present: what would be decided now, by the same rules, and nothing is written. The exit status is 0 whatever the answer; to ask for a yes or no, see "preflight".`,
+Refusals are not stored, so this explains what would be decided now, by the same rules. It
+writes nothing. The exit status is 0 whatever the answer is. For a yes or no, see "preflight".`,
 		Example: `  headroom explain alice
   headroom explain alice --cost 40
   headroom explain alice --cost 40 --json`,
@@ -56,13 +60,13 @@ A refusal is not stored, so this explains the present: what would be decided now
 		},
 	}
 	meterFlag(cmd, &request.Meter)
-	cmd.Flags().StringVar(&cost, "cost", "", "explain what would become of this cost")
+	cmd.Flags().StringVar(&cost, "cost", "", "explain whether this cost fits")
 	planFlag(cmd, &request.Plan)
-	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
+	cmd.Flags().Var(&at, "at", atUsage)
 	return cmd
 }
 
-// explanation is what there is to say of a subject and a cost.
+// explanation is what there is to say about a subject and a cost.
 type explanation struct {
 	subject  string
 	meter    string
@@ -73,13 +77,18 @@ type explanation struct {
 	periods  map[string]headroom.Period // by limit
 	plans    []headroom.Plan
 
-	again time.Time // when the cost fits, or at least 1 unit, if nothing else is spent until then; zero if now, or if it cannot be told
-	holds []string  // operations whose holds end then
-	turns []string  // limits whose windows end then
+	// again is when the cost fits, if nothing else is spent until then. If no cost was given, it is when
+	// 1 unit fits. It is zero if that is now, or if nobody can tell.
+	again time.Time
+	holds []string // the operations whose holds end then
+	turns []string // the limits whose windows end then
 }
 
 func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Config, r headroom.Request, asked bool) (explanation, error) {
-	x := explanation{subject: r.Subject, meter: r.Meter, now: r.Now, asked: asked, periods: periods(cfg.Catalog, r.Meter), plans: cfg.Catalog.Plans()}
+	x := explanation{
+		subject: r.Subject, meter: r.Meter, now: r.Now, asked: asked,
+		periods: periods(cfg.Catalog, r.Meter), plans: cfg.Catalog.Plans(),
+	}
 	if x.now.IsZero() {
 		x.now = a.now()
 	}
@@ -96,7 +105,8 @@ func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Confi
 	if r.Cost <= x.fits() {
 		return x, nil
 	}
-	// Units come back only when a hold or a window ends. What is decided then, the same rules say, asked as of that time.
+	// Units come back only when a hold or a window ends. To learn what would be decided at such a time,
+	// ask the same rules as of that time.
 	for _, t := range x.events() {
 		r.Now = t
 		d, err := e.Preflight(ctx, r)
@@ -111,7 +121,7 @@ func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Confi
 	return x, nil
 }
 
-// events are the times after now at which units come back, the next first.
+// events returns the times after now at which units come back, the earliest first.
 func (x *explanation) events() []time.Time {
 	var at []time.Time
 	for _, h := range x.usage.Holds {
@@ -125,7 +135,7 @@ func (x *explanation) events() []time.Time {
 	return slices.CompactFunc(at, time.Time.Equal)
 }
 
-// comesBack notes that the cost fits at t, and what ends then.
+// comesBack notes that the cost fits at t, and what ends at that time.
 func (x *explanation) comesBack(t time.Time) {
 	x.again = t
 	for _, h := range holdsJSON(x.usage) {
@@ -140,7 +150,7 @@ func (x *explanation) comesBack(t time.Time) {
 	}
 }
 
-// fits is the greatest cost that would be admitted; Unlimited if there is none.
+// fits returns the largest cost that would be admitted now. It is Unlimited if no limit refuses.
 func (x *explanation) fits() int64 {
 	most := int64(headroom.Unlimited)
 	for _, l := range x.decision.Limits {
@@ -151,7 +161,7 @@ func (x *explanation) fits() int64 {
 	return most
 }
 
-// strictest are the limits that with the grants leave no more than what fits.
+// strictest returns the limits that leave, together with the grants, no more than fits.
 func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
 		if refuses(l) && saturate.Add(l.Remaining, x.decision.Granted) == fits {
@@ -161,7 +171,7 @@ func (x *explanation) strictest(fits int64) (limits []headroom.LimitState) {
 	return limits
 }
 
-// inTheWay are the limits that alone would refuse the cost.
+// inTheWay returns the limits that each would refuse the cost even if there were no other.
 func (x *explanation) inTheWay() (limits []headroom.LimitState) {
 	for _, l := range x.decision.Limits {
 		if refuses(l) && x.decision.Cost > saturate.Add(l.Remaining, x.decision.Granted) {
@@ -176,7 +186,8 @@ func refuses(l headroom.LimitState) bool {
 	return l.Mode == headroom.Hard && l.Limit != headroom.Unlimited
 }
 
-// counts returns what of a hold counts in the present window of some limit of the plan: what was held in a window that has closed does not.
+// counts returns how many units of a hold count in the current window of some limit of the plan. Units
+// that were held in a window that has closed no longer count.
 func (x *explanation) counts(h headroom.Record) (units int64) {
 	for _, l := range x.decision.Limits {
 		if l.Limit == headroom.Unlimited {
@@ -193,11 +204,11 @@ func (x *explanation) counts(h headroom.Record) (units int64) {
 	return units
 }
 
-// carried is what of a limit is not the plan's own, but was left over by the window before.
+// carried returns how much of a limit was left over from the window before.
 func (x *explanation) carried(l headroom.LimitState) int64 {
 	name, own, _ := strings.Cut(x.decision.Plan, "+")
 	if strings.Contains("+"+own, "+"+x.meter+"/"+l.Name+"=") {
-		return 0 // the subject's own limit: how much of it was carried over is not told
+		return 0 // this is the subject's own limit, and how much of it was carried over is not known
 	}
 	for _, p := range x.plans {
 		for _, of := range p.Limits {
@@ -209,7 +220,7 @@ func (x *explanation) carried(l headroom.LimitState) int64 {
 	return 0
 }
 
-// periods says how each limit of a meter cuts time.
+// periods returns the period of each limit of a meter, by the limit's name.
 func periods(c *headroom.Catalog, meter string) map[string]headroom.Period {
 	by := map[string]headroom.Period{}
 	for _, p := range c.Plans() {
@@ -226,12 +237,12 @@ type jsonExplanation struct {
 	Subject  string          `json:"subject"`
 	Meter    string          `json:"meter"`
 	Plan     string          `json:"plan"`
-	Cost     *int64          `json:"cost"`    // null if none was asked about
-	Allowed  *bool           `json:"allowed"` // the same
+	Cost     *int64          `json:"cost"`    // null if no cost was given
+	Allowed  *bool           `json:"allowed"` // null if no cost was given
 	Reason   headroom.Reason `json:"reason,omitempty"`
-	Fits     *int64          `json:"fits"`       // the greatest cost that would be admitted now; null if there is no limit
-	InTheWay []string        `json:"in_the_way"` // limits
-	Again    *jsonAgain      `json:"again"`      // null if the cost fits now, or at no time that can be told
+	Fits     *int64          `json:"fits"`       // the largest cost that fits now; null if there is no limit
+	InTheWay []string        `json:"in_the_way"` // names of limits
+	Again    *jsonAgain      `json:"again"`      // null if the cost fits now, or if nobody can tell when
 	Limits   []jsonExplained `json:"limits"`
 	Holds    []jsonHold      `json:"holds"`
 	Granted  int64           `json:"granted"`
@@ -240,14 +251,14 @@ type jsonExplanation struct {
 
 type jsonAgain struct {
 	At    time.Time `json:"at"`
-	Holds []string  `json:"holds"` // operations whose holds end then
-	Turns []string  `json:"turns"` // limits whose windows end then
+	Holds []string  `json:"holds"` // the operations whose holds end then
+	Turns []string  `json:"turns"` // the limits whose windows end then
 }
 
 type jsonExplained struct {
 	jsonAsked
 	Period string `json:"period"`
-	Turns  string `json:"turns"` // the window's end by the clock of the limit's zone
+	Turns  string `json:"turns"` // the end of the window, in the limit's time zone
 }
 
 func (x *explanation) json() jsonExplanation {
@@ -263,11 +274,15 @@ func (x *explanation) json() jsonExplanation {
 		j.InTheWay = append(j.InTheWay, l.Name)
 	}
 	if !x.again.IsZero() {
-		j.Again = &jsonAgain{At: x.again.UTC(), Holds: append([]string{}, x.holds...), Turns: append([]string{}, x.turns...)}
+		j.Again = &jsonAgain{
+			At: x.again.UTC(), Holds: append([]string{}, x.holds...), Turns: append([]string{}, x.turns...),
+		}
 	}
 	for _, l := range d.Limits {
 		p := x.periods[l.Name]
-		j.Limits = append(j.Limits, jsonExplained{jsonAsked: jsonAsked{limitJSON(l), l.Over}, Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339)})
+		j.Limits = append(j.Limits, jsonExplained{
+			jsonAsked: jsonAsked{limitJSON(l), l.Over}, Period: p.String(), Turns: l.Window.End.In(p.Location()).Format(time.RFC3339),
+		})
 	}
 	return j
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -10,11 +10,11 @@ import (
 	"github.com/lumcast/headroom/internal/saturate"
 )
 
-// shownHolds is how many holds a person is shown; --json has all.
+// shownHolds is how many holds a person is shown. With --json all are shown.
 const shownHolds = 10
 
-// print says the explanation to a person who may know nothing of Headroom.
-func (x *explanation) print(w io.Writer) {
+// print writes the explanation for a person, who may know nothing about Headroom.
+func (x *explanation) print(w *bufio.Writer) {
 	fmt.Fprintln(w, x.plan())
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, x.verdict())
@@ -46,7 +46,7 @@ func (x *explanation) plan() string {
 	return fmt.Sprintf("%s: at most %s.", plan, list(limits))
 }
 
-// verdict says what becomes of the cost now, and what fits.
+// verdict says whether the cost fits now, and what does.
 func (x *explanation) verdict() string {
 	fits := x.fits()
 	most := fmt.Sprintf("At most %s fit now", x.units(fits))
@@ -65,7 +65,7 @@ func (x *explanation) verdict() string {
 	return fmt.Sprintf("%s are refused now: %s. %s.", x.units(x.decision.Cost), x.left(x.inTheWay()), most)
 }
 
-// left says what limits and grants leave.
+// left says how many units limits and grants have left.
 func (x *explanation) left(limits []headroom.LimitState) string {
 	var items []string
 	for _, l := range limits {
@@ -77,7 +77,8 @@ func (x *explanation) left(limits []headroom.LimitState) string {
 	return list(items)
 }
 
-// comingBack says when the cost fits, or without one anything at all; "" if it fits now.
+// comingBack says when the cost fits. If no cost was given, it says when anything fits. It is "" if
+// that is now.
 func (x *explanation) comingBack() string {
 	they := "They fit"
 	if !x.asked {
@@ -89,7 +90,8 @@ func (x *explanation) comingBack() string {
 	case x.again.IsZero():
 		for _, l := range x.inTheWay() {
 			if x.decision.Reason == headroom.ReasonNeverFits && x.decision.Cost > saturate.Add(l.Limit, x.decision.Granted) {
-				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.", they, l.Name, thousands(l.Limit))
+				return fmt.Sprintf("%s at no time under this plan: limit %s allows %s in a whole window.",
+					they, l.Name, thousands(l.Limit))
 			}
 		}
 		return fmt.Sprintf("%s at no time that can be told yet.", they)
@@ -110,7 +112,7 @@ func (x *explanation) comingBack() string {
 	return fmt.Sprintf("%s from %s on, in %s, when %s, if %s.", they, inZone(x.again, zone), span(x.again.Sub(x.now)), list(when), unless)
 }
 
-// limit says how a limit stands.
+// limit says how much of a limit is used, how much remains, and when its window ends.
 func (x *explanation) limit(l headroom.LimitState) string {
 	p := x.periods[l.Name]
 	text := fmt.Sprintf("Limit %s%s: %s in %s. It starts again %s, in %s.", l.Name, inMode(l.Mode),
@@ -124,7 +126,8 @@ func (x *explanation) limit(l headroom.LimitState) string {
 	}
 	switch {
 	case l.Mode == headroom.Hard && l.Used > l.Limit:
-		text += fmt.Sprintf(" It is over by %s: work that was done was recorded past it, or the limit was higher before.", thousands(l.Used-l.Limit))
+		text += fmt.Sprintf(" It is over by %s: work that was done was recorded past it, or the limit was higher before.",
+			thousands(l.Used-l.Limit))
 	case l.Mode != headroom.Hard && past > 0 && l.Over:
 		text += fmt.Sprintf(" The cost would take it %s past the limit; a %s limit refuses nothing.", thousands(past), l.Mode)
 	case l.Mode != headroom.Hard && past > 0:
@@ -133,46 +136,48 @@ func (x *explanation) limit(l headroom.LimitState) string {
 	return text
 }
 
-func (x *explanation) printHolds(w io.Writer) {
+func (x *explanation) printHolds(w *bufio.Writer) {
 	holds := holdsJSON(x.usage)
 	if len(holds) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nHeld for work under way, until it is settled or released, or the hold ends:\n")
+	fmt.Fprintf(w, "\nHeld for work that is under way, until it is settled or released, or the hold ends:\n")
 	var rows [][]string
 	for _, h := range holds[:min(len(holds), shownHolds)] {
 		note := ""
 		switch here := x.counts(x.usage.Holds[h.Operation]); {
 		case here == 0 && h.Units > 0:
-			note = "counts in no present window"
+			note = "counts in no current window"
 		case here < h.Units:
-			note = thousands(here) + " of it in a present window"
+			note = thousands(here) + " of it count in a current window"
 		}
-		rows = append(rows, []string{"  " + printable(h.Operation), x.units(h.Units), "until " + instant(h.Expires) + ", in " + span(h.Expires.Sub(x.now)), note})
+		until := "until " + instant(h.Expires) + ", in " + span(h.Expires.Sub(x.now))
+		rows = append(rows, []string{"  " + printable(h.Operation), x.units(h.Units), until, note})
 	}
 	table(w, "lrll", rows)
 	if more := len(holds) - shownHolds; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
 	if len(holds) >= headroom.MaxHolds {
-		fmt.Fprintf(w, "That is as many holds as there can be: another one is an error until one of them is over.\n")
+		fmt.Fprintf(w, "There can be no more holds than that. Another one is an error until one of them has ended.\n")
 	}
 }
 
-func (x *explanation) printGrants(w io.Writer) {
+func (x *explanation) printGrants(w *bufio.Writer) {
 	grants := grantsJSON(x.usage)
 	if len(grants) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nGranted beside the plan, and drawn on when its own units are used up:\n")
+	fmt.Fprintf(w, "\nGranted on top of the plan, and spent when the plan's own units are used up:\n")
 	var rows [][]string
 	for _, g := range grants {
-		rows = append(rows, []string{"  " + printable(g.ID), fmt.Sprintf("%s of %s left", thousands(g.Units-g.Used), thousands(g.Units)), "until " + instant(g.Expires)})
+		left := fmt.Sprintf("%s of %s left", thousands(g.Units-g.Used), thousands(g.Units))
+		rows = append(rows, []string{"  " + printable(g.ID), left, "until " + instant(g.Expires)})
 	}
 	table(w, "lrl", rows)
 }
 
-// units shows a number of units of the meter.
+// units formats a number of units, with the name of the meter.
 func (x *explanation) units(n int64) string { return thousands(n) + " " + printable(x.meter) }
 
 // each says how often a period comes: "a week", "every 2 weeks from 2026-01-05".
@@ -187,7 +192,7 @@ func each(p headroom.Period) string {
 	return "a " + text
 }
 
-// inZone shows an instant by the clock of a zone, and by UTC if that is another.
+// inZone formats an instant in a time zone, and in UTC too if that is another zone.
 func inZone(t time.Time, zone *time.Location) string {
 	if zone == time.UTC {
 		return instant(t.UTC())
@@ -195,7 +200,7 @@ func inZone(t time.Time, zone *time.Location) string {
 	return fmt.Sprintf("%s (%s)", instant(t.In(zone)), instant(t.UTC()))
 }
 
-// list joins what a sentence enumerates.
+// list joins the items of a sentence: "a, b and c".
 func list(items []string) string {
 	if len(items) < 2 {
 		return strings.Join(items, "")
@@ -203,7 +208,7 @@ func list(items []string) string {
 	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
 }
 
-// quoted makes names of others fit to be shown.
+// quoted makes names from elsewhere safe to show.
 func quoted(names []string) []string {
 	var shown []string
 	for _, name := range names {

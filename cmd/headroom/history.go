@@ -15,9 +15,10 @@ func (a *app) historyCommand() *cobra.Command {
 	return a.reading(&cobra.Command{
 		Use:   "history SUBJECT",
 		Short: "Show what a subject was charged in each of the last windows",
-		Long: fmt.Sprintf(`Show for each limit what SUBJECT was charged in the last %d windows, refunds taken off. A window in which nothing was charged is left out.
+		Long: fmt.Sprintf(`Show for each limit what SUBJECT was charged in the last %d windows, less what was refunded.
+Windows in which nothing was charged are left out.
 
-"usage" shows the latest of them beside what remains now.`, headroom.HistoryWindows),
+"usage" shows the latest windows, together with what remains now.`, headroom.HistoryWindows),
 		Example: `  headroom history alice
   headroom history alice --json`,
 	}, historyJSON, func(u headroom.Usage, cfg *config.Config, _ time.Time) {

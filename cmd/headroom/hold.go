@@ -16,19 +16,25 @@ func (a *app) holdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold SUBJECT UNITS --operation ID --for DURATION",
 		Short: "Reserve units before the work, if they are there",
-		Long: `Reserve UNITS, an estimate, for SUBJECT before the work begins: exit status 0 if they are held, 1 if refused, and then nothing has changed.
+		Long: `Reserve UNITS, an estimate of the cost, for SUBJECT before the work begins. The exit status
+is 0 if the units are held. It is 1 if they are refused, and then nothing has changed.
 
-Held units count against the limit, so that parallel jobs cannot all pass on the same last units. When the work is done, "settle" charges its true cost; when it failed, "release" gives the units back. If neither comes, they come back by themselves when the time of --for is over.
+Held units count against the limit, so that parallel jobs cannot all start on the same last
+units. When the work is done, "settle" charges its true cost. If the work fails, "release"
+gives the units back. If neither happens, the units come back by themselves after the time
+that --for gives.
 
-Let it last longer than the work can take, with its retries. A repeat of the same command is answered with the first decision and moves no expiry: see "extend".`,
+Let the hold last longer than the work can take with all its retries. If you repeat the same
+command, you get the first answer again, and the hold does not last longer. To let it last
+longer, see "extend".`,
 		Example: `  headroom hold alice 30 --operation job-17 --for 2h
   headroom settle alice 26 --operation job-17`,
 		Args: arguments("SUBJECT", "UNITS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := needed(cmd, "operation", "the id of the piece of work, by which it is settled or released later"); err != nil {
+			if err := needed(cmd, "operation", "the id of the work, by which you settle or release it later"); err != nil {
 				return err
 			}
-			if err := needed(cmd, "for", "how long the units stay reserved if nothing else happens, longer than the work can take: --for 2h"); err != nil {
+			if err := needed(cmd, "for", "how long the units stay reserved, which must be longer than the work can take, for instance --for 2h"); err != nil {
 				return err
 			}
 			return a.decide(cmd, args, &spend, said{done: "held", again: "held before"},
@@ -38,16 +44,16 @@ Let it last longer than the work can take, with its retries. A repeat of the sam
 		},
 	}
 	spend.flags(cmd)
-	cmd.Flags().Var(&lasts, "for", "how long the units stay reserved: 2h, 90m, 3d")
+	cmd.Flags().Var(&lasts, "for", "how long the units stay reserved, like 2h, 90m or 3d")
 	return cmd
 }
 
-// untilExpiry says of a decision when the hold of its operation ends.
+// untilExpiry adds to a decision when the hold of its operation ends.
 func untilExpiry(d headroom.Decision, err error) (answer, error) {
 	a := answer{Decision: d, expires: d.Expires}
 	if err == nil && d.Allowed && d.Expires.IsZero() {
-		// The first decision stands, as for every repeat, but whoever is about to begin the work must know.
-		a.note = "nothing is held under this id any more: it was settled or released, or its time is over"
+		// A repeat always gets the first answer, but whoever is about to begin the work must know.
+		a.note = "nothing is held under this id any more, since it was settled or released or has expired"
 	}
 	return a, err
 }

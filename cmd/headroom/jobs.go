@@ -15,18 +15,18 @@ import (
 )
 
 func (a *app) jobsCommand() *cobra.Command {
-	return group("jobs", "List, show, send on and close the jobs of the pipeline",
+	return group("jobs", "List, show, redrive and close the jobs of the pipeline",
 		a.jobsListCommand(), a.jobsShowCommand(), a.jobsDeadCommand(), a.jobsRedriveCommand(), a.jobsCloseCommand())
 }
 
-// jobsFlags name the table of jobs.
+// jobsFlags say where the table of jobs is.
 type jobsFlags struct {
 	table string
 	at    awsFlags
 }
 
 func (f *jobsFlags) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.table, "jobs", "", "DynamoDB table of jobs, an output of the stack (default: $HEADROOM_JOBS)")
+	cmd.Flags().StringVar(&f.table, "jobs", "", "DynamoDB table of jobs, which the stack puts out (default:\n$HEADROOM_JOBS)")
 	f.at.flags(cmd)
 }
 
@@ -51,9 +51,11 @@ func (a *app) jobsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list --jobs TABLE",
 		Short: "List jobs, by user and status",
-		Long: `List jobs of the table, in no order. It reads the whole table, so it costs what the table is long.
+		Long: `List the jobs in the table, in no particular order. This reads the whole table, so it costs
+more the longer the table is.
 
-With --open it reads the index of open jobs instead: those that are queued, running or to be charged, the one that has been open for longest first, and since when.`,
+With --open it reads the index of open jobs instead, which are queued, running or still to be
+charged. The job that has been open for longest comes first.`,
 		Example: `  headroom jobs list --jobs stack-Jobs-ABC --user alice
   headroom jobs list --jobs stack-Jobs-ABC --status over_quota --most 20
   headroom jobs list --jobs stack-Jobs-ABC --open`,
@@ -85,9 +87,9 @@ With --open it reads the index of open jobs instead: those that are queued, runn
 	}
 	flags.flags(cmd)
 	cmd.Flags().StringVar(&filter.UserID, "user", "", "only jobs of this user")
-	cmd.Flags().StringVar(&status, "status", "", "only jobs that are queued, running, succeeded, failed, over_quota or unpaid")
+	cmd.Flags().StringVar(&status, "status", "", "only jobs with this status: queued, running, succeeded, failed,\nover_quota or unpaid")
 	cmd.Flags().IntVar(&most, "most", 100, "stop after so many")
-	cmd.Flags().BoolVar(&open, "open", false, "only jobs that are open, from their index: the oldest first, and since when")
+	cmd.Flags().BoolVar(&open, "open", false, "only open jobs, from their index, the oldest first")
 	return cmd
 }
 
@@ -102,7 +104,7 @@ func (a *app) listOpen(ctx context.Context, jobs *onaws.Jobs, f pipeline.Filter,
 			failed = err
 			return false
 		}
-		// The index runs a little behind.
+		// The index may lag behind the table a little.
 		if !found || !j.Open() || f.UserID != "" && f.UserID != j.UserID || f.Status != "" && f.Status != j.Status {
 			return true
 		}
@@ -110,7 +112,9 @@ func (a *app) listOpen(ctx context.Context, jobs *onaws.Jobs, f pipeline.Filter,
 		if a.json {
 			a.printJSON(jobJSON(j))
 		} else {
-			rows = append(rows, []string{printable(j.ID), printable(j.UserID), jobStatus(j), instant(o.Since), span(a.now().Sub(o.Since)), instant(j.UpdatedAt)})
+			rows = append(rows, []string{
+				printable(j.ID), printable(j.UserID), jobStatus(j), instant(o.Since), span(a.now().Sub(o.Since)), instant(j.UpdatedAt),
+			})
 		}
 		return n < most
 	})
@@ -149,8 +153,9 @@ func (a *app) jobsShowCommand() *cobra.Command {
 			}
 			rows := [][]string{
 				{"job", printable(j.ID)}, {"user", printable(j.UserID)}, {"status", jobStatus(j)}, {"why", printable(j.Reason)},
-				{"work", fmt.Sprintf("%s, %g seconds", printable(j.Class), j.Seconds)}, {"cost", thousands(j.Cost)}, {"plan", printable(j.Plan)}, {"window", j.Week},
-				{"decision", j.Decision}, {"attempt", fmt.Sprint(j.Attempt)}, {"execution", pipeline.ExecutionName(j.ID, max(j.Attempt, 1))},
+				{"work", fmt.Sprintf("%s, %g seconds", printable(j.Class), j.Seconds)}, {"cost", thousands(j.Cost)},
+				{"plan", printable(j.Plan)}, {"window", j.Week}, {"decision", j.Decision},
+				{"attempt", fmt.Sprint(j.Attempt)}, {"execution", pipeline.ExecutionName(j.ID, max(j.Attempt, 1))},
 			}
 			for _, at := range []struct {
 				name string
@@ -183,7 +188,7 @@ func (a *app) printJobs(jobs []pipeline.Job) {
 	}
 }
 
-// jobStatus is the status, with the charge of a job that succeeded.
+// jobStatus returns the status of a job, with its charge if it succeeded.
 func jobStatus(j pipeline.Job) string {
 	text := string(j.Status)
 	if j.Charge != "" {
@@ -216,5 +221,8 @@ func jobJSON(j pipeline.Job) any {
 		Decision string          `json:"decision"`
 		Reason   string          `json:"reason,omitempty"`
 		Times    times           `json:"times"`
-	}{j.ID, j.UserID, j.Status, j.Charge, j.Attempt, j.Class, j.Seconds, j.Cost, j.Plan, j.Week, j.Decision, j.Reason, times{j.RequestedAt, j.StartedAt, j.FinishedAt, j.UpdatedAt}}
+	}{
+		j.ID, j.UserID, j.Status, j.Charge, j.Attempt, j.Class, j.Seconds, j.Cost, j.Plan, j.Week, j.Decision, j.Reason,
+		times{j.RequestedAt, j.StartedAt, j.FinishedAt, j.UpdatedAt},
+	}
 }

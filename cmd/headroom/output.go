@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +18,8 @@ import (
 func (a *app) printJSON(v any) {
 	out := json.NewEncoder(a.stdout)
 	out.SetEscapeHTML(false)
-	if err := out.Encode(v); err != nil {
-		// What is given here is made of strings, numbers and maps of them; what fails is the writing, which run notices.
-		return
-	}
+	// Every v can be encoded. Only the writing can fail, and run notices that when it flushes.
+	_ = out.Encode(v)
 }
 
 type jsonWindow struct {
@@ -32,7 +30,7 @@ type jsonWindow struct {
 
 func windowJSON(w headroom.Window) jsonWindow { return jsonWindow(w) }
 
-// unlessUnlimited shows n, or null where there is no limit.
+// unlessUnlimited returns n, or nil if there is no limit.
 func unlessUnlimited(n, limit int64) *int64 {
 	if limit == headroom.Unlimited {
 		return nil
@@ -40,10 +38,10 @@ func unlessUnlimited(n, limit int64) *int64 {
 	return &n
 }
 
-// instant shows a time to a person.
+// instant formats a time for a person.
 func instant(t time.Time) string { return t.Format("Mon 2 Jan 2006 15:04 MST") }
 
-// thousands groups the digits of n.
+// thousands formats n with a comma between thousands.
 func thousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign, digits := digits[:len(digits)-len(strings.TrimPrefix(digits, "-"))], strings.TrimPrefix(digits, "-")
@@ -53,7 +51,7 @@ func thousands(n int64) string {
 	return sign + digits
 }
 
-// percent shows the share of n in all; "" of nothing.
+// percent formats n as a share of all. It is "" if all is 0.
 func percent(n, all int64) string {
 	if all == 0 {
 		return ""
@@ -61,7 +59,8 @@ func percent(n, all int64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(all))
 }
 
-// bar draws n of all in width cells, to the eighth of one. It is full only if n is all or more, and empty only if n is 0.
+// bar draws n of all in width cells, exact to an eighth of a cell. It is full only if n is at least
+// all, and empty only if n is 0.
 func bar(n, all int64, width int) string {
 	if all <= 0 || n >= all {
 		if n <= 0 {
@@ -80,10 +79,10 @@ func bar(n, all int64, width int) string {
 	return cells + strings.Repeat("░", width-uniseg.StringWidth(cells))
 }
 
-// printable shows text that is not ours: what could steer a terminal is quoted.
+// printable makes text from elsewhere safe to show. It quotes text that could control a terminal.
 func printable(text string) string {
 	if !utf8.ValidString(text) {
-		return strconv.Quote(text) // a byte that is no letter passes for U+FFFD below
+		return strconv.Quote(text) // the loop below would see U+FFFD, which is printable
 	}
 	for _, r := range text {
 		if !strconv.IsPrint(r) {
@@ -93,8 +92,9 @@ func printable(text string) string {
 	return text
 }
 
-// table prints rows in columns. align has a letter for each: l for one whose cells stand to the left, r to the right.
-func table(w io.Writer, align string, rows [][]string) {
+// table prints rows in columns. align has a letter for each column: l aligns its cells to the left,
+// r to the right.
+func table(w *bufio.Writer, align string, rows [][]string) {
 	widths := make([]int, len(align))
 	for _, row := range rows {
 		for i, cell := range row {

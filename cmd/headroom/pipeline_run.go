@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -17,7 +19,8 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// sampleJobs are what "pipeline run" shows without a file: a burst that is more than the week has, work that fails, work that comes out longer, and a class that nobody sells.
+// sampleJobs are the jobs that "pipeline run" runs without a file. One user sends more at once than the
+// week allows. Some work fails, some takes longer than was asked for, and one class has no price.
 const sampleJobs = `jobId,userId,voiceQuality,durationSeconds,fails,becomes
 tides-1,alice,neural,900,,
 tides-2,alice,neural,900,,
@@ -40,9 +43,13 @@ func (a *app) pipelineCommand() *cobra.Command {
 	run := &cobra.Command{
 		Use:   "run",
 		Short: "Run jobs through queue, consumer, work and callback in this process",
-		Long: `Run jobs through the same handlers as on AWS, with a queue, a job table and a state machine in this process and the quota in the store of --store: a first look that needs no AWS. All messages are taken before any work ends, as in a burst.
+		Long: `Run jobs through the same code as on AWS, but with a queue, a job table and a state machine in
+this process. The quota lies in the store that --store names. This is a way to try the pipeline
+without AWS. All messages are received before any work ends, as in a burst.
 
-The jobs come from a CSV file, as for "headroom send"; a column "fails" lets the work of a job fail with that message, a column "becomes" says how many seconds it has become. Without a file a few sample jobs run.`,
+The jobs come from a CSV file, as for "headroom send". If a job has a column "fails", its work
+fails with that message. A column "becomes" gives the true length of the result in seconds.
+Without a file, a few sample jobs run.`,
 		Example: `  headroom pipeline run --store memory:
   headroom pipeline run --store memory: --mode hold
   headroom pipeline run --csv jobs.csv --over refuse`,
@@ -55,11 +62,11 @@ The jobs come from a CSV file, as for "headroom send"; a column "fails" lets the
 			if !at.IsZero() {
 				opts.Clock = func() time.Time { return at.Time }
 			}
-			in := strings.NewReader(sampleJobs)
-			bodies, err := readJobs("-", in)
+			from, in := "-", io.Reader(strings.NewReader(sampleJobs))
 			if file != "" {
-				bodies, err = readJobs(file, a.stdin)
+				from, in = file, a.stdin
 			}
+			bodies, err := readJobs(from, in)
 			if err != nil {
 				return err
 			}
@@ -80,18 +87,18 @@ The jobs come from a CSV file, as for "headroom send"; a column "fails" lets the
 		},
 	}
 	rules.flags(run)
-	run.Flags().StringVar(&file, "csv", "", "file of jobs; - is standard input")
-	run.Flags().Var(&at, "at", "run as of this time, for trials: it takes the place of every clock")
+	run.Flags().StringVar(&file, "csv", "", "file of jobs, or - for standard input")
+	run.Flags().Var(&at, "at", atUsage)
 	return group("pipeline", "Try the pipeline without AWS", run)
 }
 
-// localRun is queue and state machine in one process.
+// localRun is a queue and a state machine in this process.
 type localRun struct {
 	p     *pipeline.Pipeline
 	jobs  *pipeline.Memory
-	order []string // names of executions as they started
+	order []string // the names of executions, in the order in which they started
 	known map[string]pipeline.Execution
-	dead  []string // bodies that no delivery could place
+	dead  []string // the bodies of messages that the consumer gave back
 }
 
 // Start implements pipeline.Executions.
@@ -109,7 +116,7 @@ func (l *localRun) Describe(_ context.Context, name string) (pipeline.Execution,
 	return x, ok, nil
 }
 
-// Finished implements pipeline.Executions. No execution here ends without its last step.
+// Finished implements pipeline.Executions. Here no execution ends without its last step.
 func (l *localRun) Finished(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
 
 func (l *localRun) run(ctx context.Context, bodies [][]byte) error {
@@ -142,7 +149,8 @@ func (l *localRun) run(ctx context.Context, bodies [][]byte) error {
 	return nil
 }
 
-// lastStep does the work of an execution, which is to do nothing, and makes the event of the state machine's last step.
+// lastStep does the work of an execution, which is nothing, and returns the event that the state
+// machine's last step would send.
 func lastStep(name string, x pipeline.Execution) ([]byte, error) {
 	var input struct {
 		Fails   string `json:"fails"`
@@ -151,7 +159,9 @@ func lastStep(name string, x pipeline.Execution) ([]byte, error) {
 	if err := json.Unmarshal(x.Input, &input); err != nil {
 		return nil, usageError("the input of %s: %v", name, err)
 	}
-	event := map[string]any{"execution": name, "status": "SUCCEEDED", "input": json.RawMessage(x.Input), "result": map[string]any{}}
+	event := map[string]any{
+		"execution": name, "status": "SUCCEEDED", "input": json.RawMessage(x.Input), "result": map[string]any{},
+	}
 	if input.Becomes != "" {
 		seconds, err := strconv.ParseFloat(input.Becomes, 64)
 		if err != nil {
@@ -174,10 +184,12 @@ func (a *app) printRun(ctx context.Context, l *localRun, engine *headroom.Engine
 	}); err != nil {
 		return err
 	}
-	slices.SortFunc(jobs, func(x, y pipeline.Job) int { return strings.Compare(x.UserID+"\n"+x.ID, y.UserID+"\n"+y.ID) })
+	slices.SortFunc(jobs, func(x, y pipeline.Job) int {
+		return cmp.Or(strings.Compare(x.UserID, y.UserID), strings.Compare(x.ID, y.ID))
+	})
 	a.printJobs(jobs)
 	for _, body := range l.dead {
-		fmt.Fprintf(a.stderr, "headroom: could not be handled, and would end as a dead letter: %s\n", printable(body))
+		a.tell("headroom: this message cannot be handled, and would become a dead letter: %s\n", printable(body))
 	}
 	if a.json {
 		return nil
@@ -189,7 +201,8 @@ func (a *app) printRun(ctx context.Context, l *localRun, engine *headroom.Engine
 			return err
 		}
 		for _, limit := range u.Limits {
-			fmt.Fprintf(a.stdout, "%s: %s of %s slots used in %s\n", printable(user), thousands(limit.Used), thousands(limit.Limit), limit.Window.Key)
+			fmt.Fprintf(a.stdout, "%s: %s of %s slots used in %s\n",
+				printable(user), thousands(limit.Used), thousands(limit.Limit), limit.Window.Key)
 		}
 	}
 	return nil

@@ -15,41 +15,48 @@ import (
 )
 
 func (a *app) plansCommand() *cobra.Command {
-	return group("plans", "Check a configuration, set a subject's plan", a.plansCheckCommand(), a.plansSetCommand(), a.plansUnsetCommand())
+	return group("plans", "Check a configuration, or set a subject's plan",
+		a.plansCheckCommand(), a.plansSetCommand(), a.plansUnsetCommand())
 }
 
 func (a *app) plansCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Check a configuration and say what is in it",
-		Long: `Check a configuration file and show its plans and prices; without FILE, the one in force. What is wrong in it is shown with its line and column.
+		Short: "Check a configuration, and show what it says",
+		Long: `Check a configuration file, and show its plans and prices. Without FILE, show the
+configuration in force. If something is wrong, you are told the line and the column.
 
-These are the keys, with the values that hold where they are left out:
+These are the keys, each with the value that it has if it is left out:
 
-  default_plan: free           # plan of a subject that has no other
-  horizon: 15d                 # how long operation ids are remembered, in all meters: days, or hours and minutes (360h, 90m).
-                               # Left out: for each meter its longest hard window and a day, at least 15d
-  meters:                      # what holds for a meter in every plan
-    slots: {remember: 15d}     # how long its operation ids are remembered; none: a charge needs no id, and is then not known again
+  default_plan: free           # the plan of a subject that has no other
+  horizon: 15d                 # how long operation ids are remembered, for all meters: days, or
+                               # hours and minutes (360h, 90m). If it is left out, each meter
+                               # remembers for its longest hard window and a day, at least 15d
+  meters:                      # what is true for a meter in every plan
+    slots: {remember: 15d}     # how long its operation ids are remembered. With none, a charge
+                               # needs no id, and a repeat charges again
   plans:                       # by name
     free:
-      limits:                  # may be empty: no limit
+      limits:                  # may be empty, which means no limit
         - meter: slots         # what is counted
-          name: week           # the counter; plans that share it share what was used
-          window: week         # ISO week in UTC
+          name: week           # the counter; plans with the same one share what was used
+          window: week         # an ISO week in UTC
           units: 200           # the most in one window
-          mode: hard           # soft: what goes past it is admitted, and said; shadow: only counted and reported
-          carry_over: 0        # unused units that the next window may use beside its own, at most
-          thresholds: [80, 100] # percents at which a decision carries a notice
+          mode: hard           # soft admits what goes past it, and says so
+                               # shadow only counts and reports
+          carry_over: 0        # how many unused units the next window may use too, at most
+          thresholds: [80, 100] # percentages at which a decision carries a notice
   prices:                      # by meter
     slots:
-      step: 60                 # what one rate buys: 60 seconds (1 where it is left out)
+      step: 60                 # how much one rate buys: 60 seconds (1 if it is left out)
       rates: {standard: 1, neural: 2, generative: 4}
   dynamodb:
     meter: slots               # what the attributes window and count are about
     limit: week
     attributes: {subject: userId, window: quotaWeek, count: quotaCount, plan: plan, prefix: quota}
-    format: 2                  # layout of items; 1 while the release before writes the same table`,
+    format: 2                  # format of items; 1 while the release before writes them too
+  embedded:
+    format: 2                  # format of rows; 1 while the release before writes them too`,
 		Example: `  headroom plans check headroom.yaml
   headroom plans check
   headroom plans check headroom.yaml --json`,
@@ -76,16 +83,19 @@ func (a *app) plansSetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "set SUBJECT PLAN[+METER/LIMIT=UNITS]",
 		Short: "Store the plan of a subject, with limits of its own",
-		Long: `Store the plan of SUBJECT, for all its meters. It holds from the next decision on; what was used stays used.
+		Long: `Store the plan of SUBJECT, for all its meters. It takes effect with the next decision. What was
+used stays used.
 
-Limits of the subject's own follow the plan's name: free+slots/week=500 is the plan free with 500 slots a week. The limit must be one that some plan has, for its name says how time is cut.`,
+A subject may have limits of its own, which follow the plan's name: free+slots/week=500 is the
+plan free, but with 500 slots a week. Some plan must have a limit of that name, which says how
+long its windows are.`,
 		Example: `  headroom plans set alice pro
   headroom plans set alice free+slots/week=500
   headroom plans set acme free+slots/week=5000+slots/day=900 --config headroom.yaml`,
 		Args: arguments("SUBJECT", "PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
-				return usageError("plan is empty: \"headroom plans unset\" removes a subject's plan")
+				return usageError("plan is empty; to remove a subject's plan, run \"headroom plans unset\"")
 			}
 			return a.setPlan(cmd, args[0], args[1])
 		},
@@ -94,9 +104,10 @@ Limits of the subject's own follow the plan's name: free+slots/week=500 is the p
 
 func (a *app) plansUnsetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "unset SUBJECT",
-		Short:   "Remove the stored plan of a subject",
-		Long:    `Remove the stored plan of SUBJECT: what the caller names, or the default plan, holds from the next decision on.`,
+		Use:   "unset SUBJECT",
+		Short: "Remove the stored plan of a subject",
+		Long: `Remove the stored plan of SUBJECT. From the next decision on, it has the plan that the caller
+names, or else the default plan.`,
 		Example: `  headroom plans unset alice`,
 		Args:    arguments("SUBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -135,7 +146,9 @@ func (a *app) printConfig(cfg *config.Config) {
 			rows = append(rows, []string{name, "", "", "", "no limit", "", "", ""})
 		}
 		for _, l := range p.Limits {
-			rows = append(rows, []string{name, printable(l.Meter), l.Name, l.Period.String(), thousands(l.Units), l.Mode.String(), thousands(l.CarryOver), thresholds(l)})
+			rows = append(rows, []string{
+				name, printable(l.Meter), l.Name, l.Period.String(), thousands(l.Units), l.Mode.String(), thousands(l.CarryOver), thresholds(l),
+			})
 		}
 	}
 	table(a.stdout, "llllrlrl", rows)
@@ -167,7 +180,7 @@ func (a *app) printConfig(cfg *config.Config) {
 	}
 }
 
-// thresholds shows the percents at which a limit gives notice.
+// thresholds lists the percentages at which a limit gives notice.
 func thresholds(l headroom.Limit) string {
 	var percents []string
 	for _, percent := range l.Thresholds {

@@ -10,10 +10,12 @@ func (a *app) preflightCommand() *cobra.Command {
 	var spend spending
 	cmd := &cobra.Command{
 		Use:   "preflight SUBJECT COST",
-		Short: "Say whether a cost would be admitted now; write nothing",
-		Long: `Say whether COST units would be admitted for SUBJECT now: a best-effort look before the work, which writes nothing and promises nothing. Exit status 0 if they would be, 1 if not.
+		Short: "Say whether a cost would be admitted now, without writing anything",
+		Long: `Say whether COST units would be admitted for SUBJECT now. This is a look before the work.
+It writes nothing and promises nothing. The exit status is 0 if the units would be admitted,
+and 1 if not.
 
-With --operation, an operation that was charged before is allowed as the repeat that it is.`,
+With --operation, an operation that was charged before counts as a repeat, and is allowed.`,
 		Example: `  headroom preflight alice 30
   headroom preflight alice 30 && start-the-work`,
 		Args: arguments("SUBJECT", "COST"),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,22 +17,36 @@ import (
 	"github.com/lumcast/headroom/pipeline/onaws"
 )
 
+// reconciliation is one run of the verb reconcile.
+type reconciliation struct {
+	app     *app
+	jobs    jobsFlags
+	machine string // the ARN of the state machine
+	rules   pipelineFlags
+	options pipeline.ReconcileOptions
+	debts   bool // finish only debts
+}
+
 func (a *app) reconcileCommand() *cobra.Command {
-	var flags jobsFlags
-	var machine string
-	var rules pipelineFlags
-	debtsAlone := false
-	o := pipeline.ReconcileOptions{OlderThan: 90 * time.Minute, Workers: pipeline.DefaultWorkers, Describes: pipeline.DefaultDescribes}
+	r := reconciliation{app: a, options: pipeline.ReconcileOptions{
+		OlderThan: 90 * time.Minute, Workers: pipeline.DefaultWorkers, Describes: pipeline.DefaultDescribes,
+	}}
+	o := &r.options
 	cmd := &cobra.Command{
 		Use:   "reconcile --jobs TABLE --state-machine ARN --store dynamodb:TABLE",
-		Short: "Finish jobs whose last event never came, or whose charge is pending, and what users owe to organisations",
-		Long: `Look at each job that has been open for long, ask its execution how it stands, and finish it as the callback would have done. It may run twice at a time and beside the callback: what it does twice, it does once. It goes on where the last run stopped.
+		Short: "Finish jobs that were left open or uncharged, and debts to organisations",
+		Long: `Look at each job that has been open for a long time, ask how its execution stands, and finish
+the job as the callback would have done. You may run this twice at the same time, and while the
+callback runs: whatever is done twice happens once. A run continues where the last one stopped.
 
-Before that it finishes the debts of users to organisations: of a deduct --within that ended before the organisation was charged. With --debts it does only that, on any store, and needs no table of jobs.
+Before that, it finishes debts. A debt is left when "deduct --within" ended before it could
+charge the organisation. With --debts it does only that. This works on any store, and needs no
+table of jobs.
 
-It charges by the rules of the stack, which its scheduled function keeps with the table of jobs. A --config or --over that says otherwise is an error, not another price.
+It charges by the rules of the stack, which the stack's scheduled function keeps with the table
+of jobs. If a --config or --over differs from them, that is an error.
 
-Exit status 0 if each job that could be finished is, 2 if one could not.`,
+The exit status is 0 if everything that could be finished is, and 2 if something could not.`,
 		Example: `  headroom reconcile --jobs stack-Jobs-ABC --store dynamodb:stack-Users-ABC?ledger=stack-Ledger-ABC \
     --state-machine arn:aws:states:eu-central-1:123456789012:stateMachine:stack-podcast
   headroom reconcile --dry-run
@@ -39,68 +54,82 @@ Exit status 0 if each job that could be finished is, 2 if one could not.`,
   headroom reconcile --describes 50 --workers 32`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if debtsAlone {
+			if r.debts {
 				return a.reconcileDebts(cmd)
 			}
-			if machine = cmp.Or(machine, a.env("HEADROOM_STATE_MACHINE")); machine == "" {
-				return usageError("--state-machine is missing: the ARN of the state machine")
-			}
-			jobs, err := flags.open(cmd.Context(), a)
-			if err != nil {
-				return err
-			}
-			cfg, opts, err := a.stackRules(cmd, jobs, &rules)
-			if err != nil {
-				return err
-			}
-			opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
-			sdk, err := flags.at.load(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
-				p, err := pipeline.New(engine, cfg.Catalog, jobs, &onaws.Executions{Client: sfn.NewFromConfig(sdk), StateMachine: machine}, opts)
-				if err != nil {
-					return err
-				}
-				if o.DryRun {
-					o.Each = a.wouldDo
-				}
-				all := onaws.Reconciliation{}
-				var owed error
-				if !o.DryRun {
-					all.Debts, owed = engine.FinishDebts(cmd.Context())
-				}
-				r, err := p.Reconcile(cmd.Context(), o)
-				all.Reconciliation = r
-				if err == nil && r.More && cmd.Context().Err() != nil {
-					err = headroom.Errorf(codeInterrupted, cmd.Context().Err(), "interrupted: the next run goes on there")
-				}
-				if a.json {
-					a.printJSON(all)
-				} else {
-					if !o.DryRun {
-						a.printDebts(all.Debts)
-					}
-					fmt.Fprintf(a.stdout, "%s open for more than %s: %d finished, %d still running, %d waiting in the queue, %d could not be finished\n",
-						count(int64(r.Seen), "job"), o.OlderThan, r.Finished, r.Running, r.Waiting, r.Failed)
-				}
-				return cmp.Or(err, owed)
-			})
+			return r.run(cmd)
 		},
 	}
-	flags.flags(cmd)
-	cmd.Flags().StringVar(&machine, "state-machine", "", "ARN of the state machine (default: $HEADROOM_STATE_MACHINE)")
-	cmd.Flags().DurationVar(&o.OlderThan, "older-than", o.OlderThan, "leave alone what is younger: longer than the state machine's timeout")
+	r.jobs.flags(cmd)
+	cmd.Flags().StringVar(&r.machine, "state-machine", "", "ARN of the state machine (default: $HEADROOM_STATE_MACHINE)")
+	cmd.Flags().DurationVar(&o.OlderThan, "older-than", o.OlderThan, "leave younger jobs alone; must be longer than the state\nmachine's timeout")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and change nothing")
-	cmd.Flags().IntVar(&o.Workers, "workers", o.Workers, "how many jobs are handled at once")
-	cmd.Flags().Float64Var(&o.Describes, "describes", o.Describes, "how many executions are asked about a second; AWS has a limit an account and region")
-	cmd.Flags().BoolVar(&debtsAlone, "debts", false, "finish only what users owe to organisations")
-	rules.over(cmd)
+	cmd.Flags().IntVar(&o.Workers, "workers", o.Workers, "how many jobs to handle at once")
+	cmd.Flags().Float64Var(&o.Describes, "describes", o.Describes, "how many executions to ask about each second; AWS limits this\nfor each account and region")
+	cmd.Flags().BoolVar(&r.debts, "debts", false, "finish only the debts to organisations")
+	r.rules.over(cmd)
 	return cmd
 }
 
-// reconcileDebts finishes debts alone.
+// run finishes debts and jobs.
+func (r *reconciliation) run(cmd *cobra.Command) error {
+	a, ctx := r.app, cmd.Context()
+	if r.machine = cmp.Or(r.machine, a.env("HEADROOM_STATE_MACHINE")); r.machine == "" {
+		return usageError("--state-machine is missing: the ARN of the state machine")
+	}
+	jobs, err := r.jobs.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	cfg, opts, err := a.stackRules(cmd, jobs, &r.rules)
+	if err != nil {
+		return err
+	}
+	opts.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+	sdk, err := r.jobs.at.load(ctx)
+	if err != nil {
+		return err
+	}
+	executions := &onaws.Executions{Client: sfn.NewFromConfig(sdk), StateMachine: r.machine}
+	return a.withEngine(ctx, cfg, func(engine *headroom.Engine) error {
+		p, err := pipeline.New(engine, cfg.Catalog, jobs, executions, opts)
+		if err != nil {
+			return err
+		}
+		return r.finish(ctx, engine, p)
+	})
+}
+
+// finish finishes debts and jobs, and prints what came of it.
+func (r *reconciliation) finish(ctx context.Context, engine *headroom.Engine, p *pipeline.Pipeline) error {
+	var done onaws.Reconciliation
+	var owed, err error
+	if r.options.DryRun {
+		r.options.Each = r.app.wouldDo
+	} else {
+		done.Debts, owed = engine.FinishDebts(ctx)
+	}
+	done.Reconciliation, err = p.Reconcile(ctx, r.options)
+	if err == nil && done.More && ctx.Err() != nil {
+		err = headroom.Errorf(codeInterrupted, ctx.Err(), "interrupted; the next run continues here")
+	}
+	r.app.printReconciliation(done, r.options)
+	return cmp.Or(err, owed)
+}
+
+func (a *app) printReconciliation(r onaws.Reconciliation, o pipeline.ReconcileOptions) {
+	if a.json {
+		a.printJSON(r)
+		return
+	}
+	if !o.DryRun {
+		a.printDebts(r.Debts)
+	}
+	fmt.Fprintf(a.stdout, "%s open for more than %s: %d finished, %d still running, %d waiting in the queue, %d could not be finished\n",
+		count(int64(r.Seen), "job"), o.OlderThan, r.Finished, r.Running, r.Waiting, r.Failed)
+}
+
+// reconcileDebts finishes only the debts.
 func (a *app) reconcileDebts(cmd *cobra.Command) error {
 	cfg, err := a.loadConfig()
 	if err != nil {
@@ -117,16 +146,16 @@ func (a *app) reconcileDebts(cmd *cobra.Command) error {
 	})
 }
 
-// printDebts tells of debts, if there were any.
+// printDebts says what became of the debts.
 func (a *app) printDebts(n headroom.Finished) {
 	if n == (headroom.Finished{}) {
-		fmt.Fprintln(a.stdout, "no debts to organisations")
+		fmt.Fprintln(a.stdout, "there are no debts to organisations")
 		return
 	}
-	fmt.Fprintf(a.stdout, "debts to organisations: %d settled, %d too old to tell, %d could not be settled now\n", n.Settled, n.TooOld, n.Left)
+	fmt.Fprintf(a.stdout, "debts to organisations: %d settled, %d too old to settle, %d could not be settled now\n", n.Settled, n.TooOld, n.Left)
 }
 
-// wouldDo tells of one job what a dry run found.
+// wouldDo prints what a dry run found out about a job.
 func (a *app) wouldDo(j pipeline.Job, what string, err error) {
 	if err != nil {
 		what = err.Error()
@@ -138,8 +167,9 @@ func (a *app) wouldDo(j pipeline.Job, what string, err error) {
 	fmt.Fprintf(a.stdout, "%s of %s, %s: %s\n", printable(j.ID), printable(j.UserID), jobStatus(j), printable(what))
 }
 
-// stackRules are the rules by which the stack of a table of jobs decides. What the flags say must
-// not differ from them. Where no stack has kept any, the flags and the configuration hold.
+// stackRules returns the rules by which a stack decides, as it keeps them with its table of jobs. The
+// flags and the configuration must not differ from them. If no rules are kept, the flags and the
+// configuration hold.
 func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFlags) (*config.Config, pipeline.Options, error) {
 	kept, found, err := jobs.Rules(cmd.Context())
 	if err != nil {
@@ -154,7 +184,7 @@ func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFl
 		given.Over = onaws.Settings{Options: opts}.Rules().Over
 	}
 	if path := cmp.Or(a.config, a.env("HEADROOM_CONFIG")); path != "" {
-		if _, err := a.loadConfig(); err != nil { // its errors name the file
+		if _, err := a.loadConfig(); err != nil { // for its errors, which name the file
 			return nil, pipeline.Options{}, err
 		}
 		text, err := os.ReadFile(path)
@@ -169,7 +199,7 @@ func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFl
 			return nil, pipeline.Options{}, err
 		}
 		if what != "" {
-			return nil, pipeline.Options{}, headroom.Errorf(headroom.Conflict, nil, "the stack of %s decides by other rules, which differ in %s: leave out --config and --over to charge as it does", jobs.Table, what)
+			return nil, pipeline.Options{}, headroom.Errorf(headroom.Conflict, nil, "the stack of %s decides by other rules, which differ in %s; leave out --config and --over to charge as it does", jobs.Table, what)
 		}
 	}
 	cfg, err := config.Parse("the configuration of the stack", []byte(given.Config))
@@ -180,19 +210,19 @@ func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFl
 	return cfg, pipeline.Options{Plan: given.Plan, Meter: given.Meter, Refuse: given.Over == "refuse"}, err
 }
 
-// pipelineFlags are the rules of the pipeline.
+// pipelineFlags are the flags for the rules of the pipeline.
 type pipelineFlags struct {
 	mode, overWhat string
 	holdFor        time.Duration
 }
 
 func (f *pipelineFlags) over(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.overWhat, "over", "record", "what to do when the quota is spent after the work: record it past the limit, or refuse")
+	cmd.Flags().StringVar(&f.overWhat, "over", "record", "what to do if the quota is spent when the work is done: record\nthe cost past the limit, or refuse it")
 }
 
 func (f *pipelineFlags) flags(cmd *cobra.Command) {
 	f.over(cmd)
-	cmd.Flags().StringVar(&f.mode, "mode", "preflight", "what to do before the work: preflight, a look, or hold, a reservation")
+	cmd.Flags().StringVar(&f.mode, "mode", "preflight", "what to do before the work: preflight, which only looks, or\nhold, which reserves units")
 	cmd.Flags().DurationVar(&f.holdFor, "hold", 3*time.Hour, "how long a hold lasts")
 }
 

@@ -17,10 +17,14 @@ func (a *app) refundCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "refund SUBJECT --operation ID --id REFUND",
-		Short: "Give back units of a charge, once",
-		Long: `Give back to SUBJECT what an operation was charged, all that is left of it or --units of it: once for each --id, and never more than was charged.
+		Short: "Give back units that were charged, once",
+		Long: `Give back to SUBJECT what an operation was charged: all that is left of it, or as much as
+--units says. A refund happens only once for each --id, and never gives back more than was
+charged.
 
-A charge of a window that has closed is corrected in the history, and the present window gets nothing; units that came from a grant go back to the grant while it lives. To give somebody units for the present window, see "grant".`,
+If the charge lies in a window that has closed, its history is corrected, and the current
+window gets nothing. Units that came from a grant go back to the grant, unless it has expired.
+To give somebody units for the current window, see "grant".`,
 		Example: `  headroom refund alice --operation job-17 --id refund-of-job-17
   headroom refund alice --operation job-17 --id complaint-204 --units 10`,
 		Args: arguments("SUBJECT"),
@@ -28,7 +32,7 @@ A charge of a window that has closed is corrected in the history, and the presen
 			if err := needed(cmd, "operation", "the id of the charge"); err != nil {
 				return err
 			}
-			if err := needed(cmd, "id", "an id for the refund itself, by which it happens only once"); err != nil {
+			if err := needed(cmd, "id", "an id for the refund itself, so that it happens only once"); err != nil {
 				return err
 			}
 			back := headroom.RefundRequest{ID: id, Began: began.Time}
@@ -38,8 +42,8 @@ A charge of a window that has closed is corrected in the history, and the presen
 					return err
 				}
 				if back.Units < 1 {
-					// The engine takes 0 for all that is left.
-					return usageError("--units %d: want at least 1; without --units all that is left comes back", back.Units)
+					// To the engine, 0 means all that is left.
+					return usageError("--units %d: want at least 1, or leave it out to give back all that is left", back.Units)
 				}
 			}
 			return a.decide(cmd, args, &spend, said{done: "refunded", again: "refunded before"},
@@ -51,8 +55,8 @@ A charge of a window that has closed is corrected in the history, and the presen
 		},
 	}
 	spend.operationFlags(cmd)
-	cmd.Flags().StringVar(&id, "id", "", "id of the refund")
-	cmd.Flags().Var(&began, "began", "when the work began: of a charge that is not known it says whether that is too old to be known")
-	cmd.Flags().StringVar(&units, "units", "", "how many units come back (default: all that is left of the charge)")
+	cmd.Flags().StringVar(&id, "id", "", "id for the refund")
+	cmd.Flags().Var(&began, "began", "when the work began; if the charge is not known, this tells\nwhether it is too old to be remembered")
+	cmd.Flags().StringVar(&units, "units", "", "how many units to give back (default: all that is left)")
 	return cmd
 }

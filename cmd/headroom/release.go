@@ -10,10 +10,12 @@ func (a *app) releaseCommand() *cobra.Command {
 	var spend spending
 	cmd := &cobra.Command{
 		Use:   "release SUBJECT --operation ID",
-		Short: "Give back held units of work that was not done",
-		Long: `Give back the units of a hold whose work was not done. The id then stands for a released hold: if the work succeeds after all, "settle" still charges it, as a plain deduction.
+		Short: "Give back held units, because the work was not done",
+		Long: `Give back the units of a hold, because the work was not done. If the work succeeds after
+all, "settle" still charges it, as if nothing had been held.
 
-A hold that has expired is an error, and nothing is lost: its units have come back by themselves.`,
+It is an error if the hold has expired. Nothing is lost then, since its units have come back
+by themselves.`,
 		Example: `  headroom release alice --operation job-17`,
 		Args:    arguments("SUBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {

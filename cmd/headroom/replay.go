@@ -29,17 +29,25 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE.csv[.gz]",
 		Short: "Run a log of finished work through the quota",
-		Long: `Run a log of finished work through the quota, each row at its own time, and sum up. The file is CSV, compressed by gzip or not; - is standard input. Its header names the columns, in any order and among others:
+		Long: `Run a log of finished work through the quota, each row at its own time, and sum up the result.
+The file is CSV, and may be compressed with gzip. A - is standard input. The first line names
+the columns, in any order. There may be others too:
 
   completed_at       when the work was finished, like 2026-05-31T23:59:59Z
   subject            who is charged
-  operation          id of the piece of work, charged once
-  quality            class of the price list
-  duration_seconds   quantity of the price list
+  operation          id of the work, which is charged once
+  quality            class of the work in the price list
+  duration_seconds   length of the work, in the unit of the price list
 
-The rows of a subject are charged in the order of the file, those of different subjects side by side. A replay that was stopped anywhere, or that runs twice, is safe: what was charged before is "replayed", a row of a window that has closed for its subject is "late", and neither is charged again. A bad row is named on stderr, counted in errors, and skipped.
+The rows of a subject are charged in the order of the file. Rows of different subjects are
+charged at the same time. It is safe to stop a replay, or to run it twice. A row that was
+charged before counts as "replayed". A row whose window has closed for its subject counts as
+"late". Neither is charged again. A bad row is reported on stderr, counted as an error, and
+skipped.
 
-Exit status: 0 if the whole file was read, whatever was refused; 2 if not, or if the store fails for good. The summary of what was done comes in both cases, and after an interrupt.`,
+The exit status is 0 if the whole file was read, whatever was refused. It is 2 if the file could
+not be read to its end, or if the store failed for good. The summary is printed in any case, and
+after an interrupt too.`,
 		Example: `  headroom replay usage.csv.gz --store memory:
   headroom replay usage.csv --limit 500 --store embedded:trial
   zcat usage-*.csv.gz | headroom replay - --json --store memory:`,
@@ -49,8 +57,8 @@ Exit status: 0 if the whole file was read, whatever was refused; 2 if not, or if
 		},
 	}
 	meterFlag(cmd, &f.meter)
-	cmd.Flags().StringVar(&f.limit, "limit", "", "units of each limit of the meter, in place of the configuration's")
-	cmd.Flags().IntVar(&f.workers, "workers", replay.DefaultWorkers, "rows under way at the same time, of different subjects")
+	cmd.Flags().StringVar(&f.limit, "limit", "", "units for each limit of the meter, in place of the\nconfiguration's")
+	cmd.Flags().IntVar(&f.workers, "workers", replay.DefaultWorkers, "how many rows to charge at the same time")
 	cmd.Flags().IntVar(&f.top, "top", 10, "how many of the heaviest subjects to show")
 	return cmd
 }
@@ -78,7 +86,8 @@ func (a *app) replay(ctx context.Context, path string, f replayFlags) (err error
 		a.printReplay(sum, took, f)
 		switch {
 		case errors.Is(err, context.Canceled):
-			return headroom.Errorf(codeInterrupted, nil, "interrupted after %s: what is charged stays charged, and a replay from the start is safe", count(sum.Rows, "row"))
+			return headroom.Errorf(codeInterrupted, nil,
+				"interrupted after %s; what is charged stays charged, and a replay from the start is safe", count(sum.Rows, "row"))
 		case err != nil:
 			return fmt.Errorf("stopped after %s; a replay from the start is safe: %w", count(sum.Rows, "row"), err)
 		}
@@ -111,15 +120,17 @@ func (a *app) replayOptions(f replayFlags) (*config.Config, replay.Options, erro
 		}
 	}
 	if window, horizon := shortestWindow(cfg.Catalog, f.meter), cfg.Catalog.Horizon(f.meter); horizon < window {
-		return nil, opts, usageError("the horizon of %s is shorter than a window: a replay from the start would not know the rows that it has charged; raise it to %s or more", span(horizon), span(window))
+		return nil, opts, usageError("the horizon of %s is shorter than a window, so a second replay would not know what the first has charged; raise it to %s or more",
+			span(horizon), span(window))
 	}
 	return cfg, opts, nil
 }
 
-// shortestWindow is how long ids must be remembered for a replay: a row is late once the shortest of its windows has closed, and until then its id must be known.
+// shortestWindow returns for how long a replay needs its ids to be remembered. Once the shortest of its
+// windows has closed, a row is late. Until then its id must be known.
 func shortestWindow(c *headroom.Catalog, meter string) (shortest time.Duration) {
 	for _, p := range periods(c, meter) {
-		// Windows of one period differ in length, by a leap day or a change of clocks at most: the longest counts.
+		// The windows of one period differ in length, by a leap day or a change of clocks. The longest counts.
 		var longest time.Duration
 		w := p.At(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC))
 		for range 60 {
@@ -133,7 +144,7 @@ func shortestWindow(c *headroom.Catalog, meter string) (shortest time.Duration) 
 	return shortest
 }
 
-// openLog opens the log, and counts its rows if there is a progress bar to tell.
+// openLog opens the log. It counts the rows if there will be a progress bar.
 func (a *app) openLog(path string) (log io.ReadCloser, rows int64, err error) {
 	if path == "-" {
 		return io.NopCloser(a.stdin), unknownRows, nil
@@ -155,10 +166,11 @@ func openFile(path string) (io.ReadCloser, error) {
 
 const (
 	unknownRows  = -1
-	maxCountable = 256 << 20 // bytes of a file that is read twice for the sake of the bar
+	maxCountable = 256 << 20 // bytes; a larger file is not read twice for the sake of the bar
 )
 
-// countRows returns the number of rows, or unknownRows of what cannot be read twice or would take long.
+// countRows returns the number of rows. It is unknownRows if the file cannot be read twice, or if that
+// would take long.
 func countRows(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxCountable {
@@ -168,7 +180,7 @@ func countRows(path string) int64 {
 	if err != nil {
 		return unknownRows
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	log, err := replay.NewReader(file)
 	if err != nil {
 		return unknownRows
@@ -185,9 +197,10 @@ func countRows(path string) int64 {
 	}
 }
 
-// watch lets opts tell stderr how the replay goes: bad rows, and a bar if it is a terminal. The function returned takes the bar away.
+// watch makes a replay with opts report bad rows on stderr, and show a progress bar if stderr is a
+// terminal. The function that it returns removes the bar.
 func (a *app) watch(opts *replay.Options, rows int64) (done func()) {
-	opts.Bad = func(row *replay.BadRow) { fmt.Fprintf(a.stderr, "headroom: %v\n", row) }
+	opts.Bad = func(row *replay.BadRow) { a.tell("headroom: %v\n", row) }
 	if !isTerminal(unscreened(a.stderr)) {
 		return func() {}
 	}
@@ -200,10 +213,10 @@ func (a *app) watch(opts *replay.Options, rows int64) (done func()) {
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
-	opts.Done = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no reason to stop
+	opts.Done = func() { _ = bar.Add(1) } // if the bar cannot be drawn, the replay still goes on
 	opts.Bad = func(row *replay.BadRow) {
 		_ = bar.Clear()
-		fmt.Fprintf(a.stderr, "headroom: %v\n", row)
+		a.tell("headroom: %v\n", row)
 	}
 	return func() { _ = bar.Finish() }
 }

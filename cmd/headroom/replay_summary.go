@@ -29,7 +29,8 @@ func (a *app) printReplay(sum replay.Summary, took time.Duration, f replayFlags)
 		return
 	}
 	unit := printable(f.meter)
-	fmt.Fprintf(a.stdout, "%s of %s in %.1f s", count(sum.Rows, "row"), count(int64(len(sum.Subjects)), "subject"), took.Seconds())
+	fmt.Fprintf(a.stdout, "%s of %s in %.1f s",
+		count(sum.Rows, "row"), count(int64(len(sum.Subjects)), "subject"), took.Seconds())
 	if took > 0 && sum.Rows > 0 {
 		fmt.Fprintf(a.stdout, " (%s rows/s)", thousands(int64(float64(sum.Rows)/took.Seconds())))
 	}
@@ -48,7 +49,7 @@ func (a *app) printReplay(sum replay.Summary, took time.Duration, f replayFlags)
 	a.printHeaviest(sum, unit, f.top)
 }
 
-// printWindows draws what was charged in each window, from the first to the last in which something was.
+// printWindows draws what was charged in each window, from the first charge to the last.
 func (a *app) printWindows(sum replay.Summary, unit string) {
 	idle := func(w replay.WindowTally) bool { return w.Charged == 0 }
 	windows := sum.Windows
@@ -74,7 +75,7 @@ func (a *app) printWindows(sum replay.Summary, unit string) {
 	fmt.Fprintln(a.stdout)
 }
 
-// printHeaviest lists the subjects that asked for most.
+// printHeaviest lists the subjects that asked for the most units.
 func (a *app) printHeaviest(sum replay.Summary, unit string, top int) {
 	if top == 0 || sum.Asked() == 0 {
 		return
@@ -91,7 +92,7 @@ func (a *app) printHeaviest(sum replay.Summary, unit string, top int) {
 	table(a.stdout, "lrrrl", rows)
 }
 
-// tooGreat notes refusals that no window could have admitted.
+// tooGreat counts the refused rows that no window could have admitted.
 func tooGreat(rows int64) string {
 	if rows == 0 {
 		return ""
@@ -99,7 +100,7 @@ func tooGreat(rows int64) string {
 	return fmt.Sprintf(", %s greater than the limit", count(rows, "row"))
 }
 
-// count shows a number of things.
+// count formats a number of things: "1 row", "2 rows".
 func count(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

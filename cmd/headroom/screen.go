@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// screen writes to what may be a terminal, and lets through no character that could steer it: of names
-// and texts that are not ours, wherever they come from, an error's and a library's too. Such a character
-// is written as JSON escapes it, so that JSON says the same after it as before.
+// screen writes to what may be a terminal. Names and texts come from elsewhere, some of them inside the
+// errors of libraries, and may contain characters that control a terminal. None of these gets through.
+// They are escaped as in JSON, so that JSON still means the same.
 type screen struct {
 	to io.Writer
 
-	mu   sync.Mutex // a log may be written to beside the verb
-	part []byte     // of a character of which the rest is yet to be written
+	mu   sync.Mutex // a logger may write at the same time as the verb
+	part []byte     // the first bytes of a character whose last bytes are still to come
 }
 
 func (s *screen) Write(text []byte) (int, error) {
@@ -49,7 +49,7 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// unscreened is where a writer writes to in the end.
+// unscreened returns the writer behind a screen.
 func unscreened(w io.Writer) io.Writer {
 	if s, ok := w.(*screen); ok {
 		return s.to

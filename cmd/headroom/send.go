@@ -30,9 +30,12 @@ func (a *app) sendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send [JOB] [USER] [CLASS] [SECONDS] --queue URL",
 		Short: "Send one job, or many from a CSV file, to the pipeline's queue",
-		Long: `Send a job to the queue of the pipeline on AWS, or with --csv each line of a file, whose header names the columns jobId, userId, voiceQuality, durationSeconds and, for a deliberate rerun of a failed job, attempt. Other columns are passed on to the work.
+		Long: `Send a job to the queue of the pipeline on AWS. With --csv, send a job for each line of a file,
+whose first line names the columns jobId, userId, voiceQuality and durationSeconds. A column
+attempt is for running a failed job again on purpose. Other columns are passed on to the work.
 
-To send the same job twice is harmless: it runs once, and is charged once. The message group is the user, so that the queue gives each user a fair share.`,
+It is harmless to send the same job twice: it runs once, and is charged once. The message group
+is the user, so that the queue gives each user a fair share.`,
 		Example: `  headroom send episode-17 alice neural 900 --queue https://sqs.eu-central-1.amazonaws.com/123456789012/jobs
   headroom send --csv jobs.csv
   headroom send episode-17 alice neural 900 --attempt 2`,
@@ -44,7 +47,7 @@ To send the same job twice is harmless: it runs once, and is charged once. The m
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if queue = cmp.Or(queue, a.env("HEADROOM_QUEUE")); queue == "" {
-				return usageError("--queue is missing: the URL of the queue, an output of the stack")
+				return usageError("--queue is missing: the URL of the queue, which the stack puts out")
 			}
 			var bodies [][]byte
 			var err error
@@ -78,8 +81,8 @@ To send the same job twice is harmless: it runs once, and is charged once. The m
 		},
 	}
 	cmd.Flags().StringVar(&queue, "queue", "", "URL of the queue (default: $HEADROOM_QUEUE)")
-	cmd.Flags().StringVar(&file, "csv", "", "file of jobs; - is standard input")
-	cmd.Flags().IntVar(&attempt, "attempt", 1, "2 or more: run a job again on purpose whose last attempt failed")
+	cmd.Flags().StringVar(&file, "csv", "", "file of jobs, or - for standard input")
+	cmd.Flags().IntVar(&attempt, "attempt", 1, "2 or more, to run a job again on purpose after its last attempt\nhas failed")
 	at.flags(cmd)
 	return cmd
 }
@@ -97,20 +100,21 @@ func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte
 			err = fmt.Errorf("%s", aws.ToString(out.Failed[0].Message))
 		}
 		if err != nil {
-			return headroom.Errorf(headroom.Unavailable, err, "after %d of %d jobs the queue takes no more; to send all of them again is harmless", from, len(bodies))
+			return headroom.Errorf(headroom.Unavailable, err,
+				"the queue took %d of %d jobs and no more; it is harmless to send all of them again", from, len(bodies))
 		}
 	}
 	return nil
 }
 
-// groupOf is the message group of a job, which is its user's: a standard queue then gives each user
-// a fair share, so that one who sends thousands does not let all others wait; a FIFO queue keeps the
-// order of each user's jobs, and also wants to know which messages are the same.
+// groupOf returns the message group of a job, which is its user. A standard queue then gives each user
+// a fair share, so that a user who sends thousands of jobs does not make all others wait. A FIFO queue
+// keeps the order of each user's jobs. It also needs to know which messages are the same.
 func groupOf(queue string, body []byte) (group, same *string) {
 	var m struct {
 		UserID string `json:"userId"`
 	}
-	json.Unmarshal(body, &m) // of a body that pipeline.Send has made
+	_ = json.Unmarshal(body, &m) // pipeline.Send made this body
 	group = &m.UserID
 	if plain := regexp.MustCompile(`^[!-~]{1,128}$`); !plain.MatchString(m.UserID) {
 		group = aws.String(fmt.Sprintf("%x", sha256.Sum256([]byte(m.UserID))))
@@ -121,12 +125,12 @@ func groupOf(queue string, body []byte) (group, same *string) {
 	return group, same
 }
 
-// awsFlags are those of verbs that talk to AWS beside the store.
+// awsFlags are the flags of verbs that talk to AWS, apart from the store.
 type awsFlags struct{ region, endpoint string }
 
 func (f *awsFlags) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.region, "region", "", "AWS region (default: as the SDK's configuration says)")
-	cmd.Flags().StringVar(&f.endpoint, "endpoint", "", "address in the place of AWS, for an emulator")
+	cmd.Flags().StringVar(&f.region, "region", "", "AWS region (default: from the SDK's configuration)")
+	cmd.Flags().StringVar(&f.endpoint, "endpoint", "", "address of an emulator, in place of AWS")
 }
 
 func (f *awsFlags) load(ctx context.Context) (aws.Config, error) {
@@ -139,10 +143,10 @@ func (f *awsFlags) load(ctx context.Context) (aws.Config, error) {
 	}
 	sdk, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return sdk, headroom.Errorf(headroom.Invalid, err, "the AWS configuration does not load")
+		return sdk, headroom.Errorf(headroom.Invalid, err, "the AWS configuration cannot be loaded")
 	}
 	if sdk.Region == "" {
-		return sdk, usageError("no AWS region: give --region, or set AWS_REGION or the profile's")
+		return sdk, usageError("there is no AWS region; give --region, or set AWS_REGION or a region in the profile")
 	}
 	return sdk, nil
 }

@@ -10,10 +10,17 @@ func (a *app) settleCommand() *cobra.Command {
 	var spend spending
 	cmd := &cobra.Command{
 		Use:   "settle SUBJECT UNITS --operation ID",
-		Short: "Charge the true cost of held work, and end the hold",
-		Long: `Charge SUBJECT for UNITS, the true cost of an operation that was held, and end the hold: exit status 0 if they were charged, 1 if refused, and then the hold stays as it was.
+		Short: "Charge the true cost of work whose units were held, and end the hold",
+		Long: `Charge SUBJECT for UNITS, the true cost of work whose units were held, and end the hold.
+The exit status is 0 if the units were charged. It is 1 if they were refused, and the hold
+then stays as it was.
 
-What was held is there for it. What the true cost has beyond that is charged if it fits; if not, it is refused, or with --over record charged past the limit, since the work is done. Of a hold that has expired or was released it is a plain deduction. One id is settled once: repeat the same command whenever its outcome is not known.`,
+The held units are sure to be there. If the true cost is higher, the rest must fit the limit.
+If it does not fit, the settlement is refused. With --over record the rest is then charged
+past the limit, since the work is done. After a hold has expired or was released, settle
+charges the whole cost as if nothing had been held.
+
+An id is settled only once. If you do not know the outcome, repeat the same command.`,
 		Example: `  headroom settle alice 26 --operation job-17
   headroom settle alice 41 --operation job-17 --over record`,
 		Args: arguments("SUBJECT", "UNITS"),

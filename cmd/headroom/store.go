@@ -19,15 +19,15 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// storeName is a --store read apart.
+// storeName is the value of --store, taken apart.
 type storeName struct {
 	kind string // embedded, memory or dynamodb
-	dir  string // of embedded
+	dir  string // for embedded
 
-	table, ledger, region, endpoint string // of dynamodb
+	table, ledger, region, endpoint string // for dynamodb
 }
 
-// storeName reads --store, else HEADROOM_STORE, else the default.
+// storeName reads --store, or else HEADROOM_STORE, or else the default.
 func (a *app) storeName() (storeName, error) {
 	text := cmp.Or(a.store, a.env("HEADROOM_STORE"), "embedded:")
 	kind, rest, found := strings.Cut(text, ":")
@@ -49,19 +49,19 @@ func (a *app) storeName() (storeName, error) {
 	case kind == "dynamodb":
 		return n, n.dynamodb(rest)
 	}
-	// Only the kind is shown: what follows it may be an address with a password.
+	// The message shows only the kind, since an address with a password may follow it.
 	return n, usageError("store %q is not known: want embedded:DIR, memory: or dynamodb:TABLE?region=R&endpoint=URL&ledger=TABLE", kind+":...")
 }
 
-// dynamodb reads what follows "dynamodb:".
+// dynamodb reads the part after "dynamodb:".
 func (n *storeName) dynamodb(rest string) error {
 	table, query, _ := strings.Cut(rest, "?")
 	if n.table = table; table == "" {
-		return usageError("store dynamodb: names no table: want dynamodb:TABLE")
+		return usageError("store dynamodb: has no table: want dynamodb:TABLE")
 	}
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return usageError("store dynamodb:%s: what follows the ? is not of the form name=value&name=value", table)
+		return usageError("store dynamodb:%s: what follows the ? does not have the form name=value&name=value", table)
 	}
 	for key, values := range options {
 		switch key {
@@ -86,12 +86,12 @@ func (n *storeName) dynamodb(rest string) error {
 		return usageError("store dynamodb:%s: the endpoint is not an address like http://127.0.0.1:8000", table)
 	}
 	if at.User != nil {
-		return usageError("store dynamodb:%s: the endpoint holds a password: credentials come from the environment or the AWS profile", table)
+		return usageError("store dynamodb:%s: the endpoint contains a password; credentials come from the environment or the AWS profile", table)
 	}
 	return nil
 }
 
-// openStore opens the store that the flags and the environment name.
+// openStore opens the store that the flags or the environment name.
 func (a *app) openStore(ctx context.Context, cfg *config.Config) (headroom.Store, error) {
 	n, err := a.storeName()
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) openStore(ctx context.Context, cfg *config.Config) (headroom.Store
 	}
 	switch n.kind {
 	case "embedded":
-		return embedded.Open(n.dir, embedded.Options{Clock: a.now, Logger: a.logger()})
+		return embedded.Open(n.dir, embedded.Options{Clock: a.now, Format: cfg.Embedded.Format, Logger: a.logger()})
 	case "dynamodb":
 		return dynamostore.Open(ctx, n.options(cfg, a.logger()))
 	}
@@ -115,12 +115,12 @@ func (n storeName) options(cfg *config.Config, logger *slog.Logger) dynamostore.
 	}
 }
 
-// logger shows a person at a terminal only what needs attention.
+// logger logs to stderr, and only what needs a person's attention.
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// dataDir is where a program of this system keeps a user's data.
+// dataDir returns the folder in which programs keep a user's data on an operating system.
 func dataDir(system string, env func(string) string) (string, error) {
 	var base string
 	missing, home := "HOME", env("HOME")
@@ -129,18 +129,18 @@ func dataDir(system string, env func(string) string) (string, error) {
 		base, missing = env("LocalAppData"), "LocalAppData"
 	case system == "darwin" && home != "":
 		base = filepath.Join(home, "Library", "Application Support")
-	case filepath.IsAbs(env("XDG_DATA_HOME")): // its specification tells to ignore a relative path
+	case filepath.IsAbs(env("XDG_DATA_HOME")): // its specification says to ignore a relative path
 		base = env("XDG_DATA_HOME")
 	case home != "":
 		base = filepath.Join(home, ".local", "share")
 	}
 	if base == "" {
-		return "", usageError("no folder for data, since %s is not set: name one with --store embedded:DIR", missing)
+		return "", usageError("there is no folder for data, since %s is not set; name one with --store embedded:DIR", missing)
 	}
 	return filepath.Join(base, "headroom"), nil
 }
 
-// describe names the store for a person.
+// describe names the store, for a person to read.
 func (n storeName) describe() string {
 	switch n.kind {
 	case "embedded":

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,22 +16,27 @@ import (
 
 const (
 	barWidth    = 30
-	historyRows = 12 // closed windows that a person is shown; --json has all
+	historyRows = 12 // how many closed windows a person is shown; --json has all of them
 )
 
 func (a *app) usageCommand() *cobra.Command {
 	return a.reading(&cobra.Command{
 		Use:   "usage SUBJECT",
-		Short: "Show what a subject has used, what remains and when it turns",
-		Long:  `Show for each limit what SUBJECT has used in the present window, what remains, when the window turns, and what was used in the windows before. A subject that nobody has seen has used nothing.`,
+		Short: "Show what a subject has used, what remains, and when the window ends",
+		Long: `Show for each limit what SUBJECT has used in the current window, how much remains, when
+the window ends, and what was used in earlier windows. A subject that is not known yet has
+used nothing.`,
 		Example: `  headroom usage alice
   headroom usage alice --json
-  headroom usage user-04 --at 1993-12-31   # after a replay of a log of that year`,
+  headroom usage user-04 --at 1993-12-31   # after a replay of a log from that year`,
 	}, usageJSON, func(u headroom.Usage, _ *config.Config, now time.Time) { a.printUsage(u, now) })
 }
 
-// reading makes cmd a verb that reads what a subject has used, and shows it to a program or to a person.
-func (a *app) reading(cmd *cobra.Command, toJSON func(headroom.Usage) any, show func(headroom.Usage, *config.Config, time.Time)) *cobra.Command {
+// reading makes cmd a verb that reads a subject's usage. It prints what toJSON makes of it, or lets
+// show print it for a person.
+func (a *app) reading(
+	cmd *cobra.Command, toJSON func(headroom.Usage) any, show func(headroom.Usage, *config.Config, time.Time),
+) *cobra.Command {
 	var (
 		request headroom.UsageRequest
 		at      = timeFlag{name: "at"}
@@ -61,7 +67,7 @@ func (a *app) reading(cmd *cobra.Command, toJSON func(headroom.Usage) any, show 
 	}
 	meterFlag(cmd, &request.Meter)
 	planFlag(cmd, &request.Plan)
-	cmd.Flags().Var(&at, "at", "as of this time: it takes the place of every clock")
+	cmd.Flags().Var(&at, "at", atUsage)
 	return cmd
 }
 
@@ -72,7 +78,7 @@ type jsonLimitUsage struct {
 
 type jsonTotal struct {
 	Window jsonWindow `json:"window"`
-	Units  *int64     `json:"units"` // null: not known
+	Units  *int64     `json:"units"` // null if it is not known
 }
 
 func totalsJSON(l headroom.LimitUsage) []jsonTotal {
@@ -118,40 +124,38 @@ type jsonDebt struct {
 	Since        time.Time `json:"since"`
 }
 
-// debtsJSON lists debts that could not be settled, the oldest first.
+// debtsJSON lists the debts that are not settled yet, the oldest first.
 func debtsJSON(u headroom.Usage) []jsonDebt {
-	debts := []jsonDebt{}
-	for id, d := range u.Debts {
-		debts = append(debts, jsonDebt{Operation: id, Organisation: d.To, Units: d.Cost, Since: d.Since})
-	}
-	slices.SortFunc(debts, func(a, b jsonDebt) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Operation, b.Operation))
+	return listed(u.Debts, func(d headroom.Debt) time.Time { return d.Since }, func(id string, d headroom.Debt) jsonDebt {
+		return jsonDebt{Operation: id, Organisation: d.To, Units: d.Cost, Since: d.Since}
 	})
-	return debts
 }
 
-// holdsJSON lists live holds, the one that ends first before the others.
+// holdsJSON lists the live holds. The one that ends first comes first.
 func holdsJSON(u headroom.Usage) []jsonHold {
-	holds := []jsonHold{}
-	for id, h := range u.Holds {
-		holds = append(holds, jsonHold{Operation: id, Units: h.Cost, Expires: h.Expires})
-	}
-	slices.SortFunc(holds, func(a, b jsonHold) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.Operation, b.Operation))
+	return listed(u.Holds, func(h headroom.Record) time.Time { return h.Expires }, func(id string, h headroom.Record) jsonHold {
+		return jsonHold{Operation: id, Units: h.Cost, Expires: h.Expires}
 	})
-	return holds
 }
 
-// grantsJSON lists live grants in the order in which they are drawn on.
+// grantsJSON lists the live grants in the order in which their units are spent.
 func grantsJSON(u headroom.Usage) []jsonGrant {
-	grants := []jsonGrant{}
-	for id, g := range u.Grants {
-		grants = append(grants, jsonGrant{ID: id, Units: g.Units, Used: g.Used, Expires: g.Expires})
-	}
-	slices.SortFunc(grants, func(a, b jsonGrant) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), strings.Compare(a.ID, b.ID))
+	return listed(u.Grants, func(g headroom.Grant) time.Time { return g.Expires }, func(id string, g headroom.Grant) jsonGrant {
+		return jsonGrant{ID: id, Units: g.Units, Used: g.Used, Expires: g.Expires}
 	})
-	return grants
+}
+
+// listed turns a map of things by id into a list. They are sorted by a time, and where that is equal
+// by id.
+func listed[T, J any](things map[string]T, at func(T) time.Time, entry func(id string, thing T) J) []J {
+	ids := slices.SortedFunc(maps.Keys(things), func(a, b string) int {
+		return cmp.Or(at(things[a]).Compare(at(things[b])), strings.Compare(a, b))
+	})
+	list := []J{}
+	for _, id := range ids {
+		list = append(list, entry(id, things[id]))
+	}
+	return list
 }
 
 func (a *app) printUsage(u headroom.Usage, now time.Time) {
@@ -167,7 +171,7 @@ func (a *app) printUsage(u headroom.Usage, now time.Time) {
 		}
 	}
 	if n := len(u.Debts); n > 0 {
-		fmt.Fprintf(a.stdout, "\n%s whose organisation could not be charged yet; `headroom reconcile --debts` tries again\n", count(int64(n), "charge"))
+		fmt.Fprintf(a.stdout, "\n%s whose organisation could not be charged yet; \"headroom reconcile --debts\" tries again\n", count(int64(n), "charge"))
 	}
 }
 
@@ -196,7 +200,7 @@ func (a *app) printLimit(l headroom.LimitUsage, now time.Time) {
 	}
 }
 
-// inMode notes a mode that does not refuse.
+// inMode names the mode of a limit that does not refuse.
 func inMode(m headroom.Mode) string {
 	if m == headroom.Hard {
 		return ""
@@ -204,7 +208,7 @@ func inMode(m headroom.Mode) string {
 	return " (" + m.String() + ")"
 }
 
-// stand says how a limit stands.
+// stand says how much of a limit is used, and how much remains.
 func stand(l headroom.LimitUsage) string {
 	if l.Limit == headroom.Unlimited {
 		return thousands(l.Used) + " used, no limit"
@@ -219,7 +223,7 @@ func stand(l headroom.LimitUsage) string {
 	return fmt.Sprintf("%s, %s remain", used, thousands(l.Remaining))
 }
 
-// span shows a duration to a person, in its two greatest units.
+// span formats a duration for a person, in its two largest units.
 func span(d time.Duration) string {
 	minutes := int64(d.Round(time.Minute) / time.Minute)
 	days, hours, minutes := minutes/(24*60), minutes/60%24, minutes%60

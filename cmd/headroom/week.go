@@ -11,10 +11,13 @@ import (
 func (a *app) weekCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "week [TIME]",
-		Short: "Print the key of the ISO week, in UTC, that holds a time",
-		Long: `Print the key of the ISO 8601 week in UTC that holds TIME, which is an instant, a day or a week's key; without it, now. With --json also the week's first instant and the first after it.
+		Short: "Print the key of the ISO week in UTC that a time lies in",
+		Long: `Print the key of the ISO 8601 week in UTC that TIME lies in. TIME is an instant, a day or
+the key of a week. Without it, the time is now. With --json you also get the week's first
+instant, and the first instant after it.
 
-The year of a key is the week's own: 30 December 2024 lies in 2025-W01.`,
+The year in a key is the year of the week, which may not be the year of the day: 30 December
+2024 lies in 2025-W01.`,
 		Example: `  headroom week
   headroom week 2024-12-30
   headroom week 2026-05-31T23:59:59-07:00 --json

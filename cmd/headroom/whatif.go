@@ -30,10 +30,14 @@ func (a *app) whatifCommand() *cobra.Command {
 	var f whatifFlags
 	cmd := &cobra.Command{
 		Use:   "whatif LOG.csv[.gz] --config A.yaml --config B.yaml",
-		Short: "Compare what several configurations would make of one log",
-		Long: `Replay one log of finished work under several configurations and compare them: what would have been admitted and refused, who would have been hit hardest, and how it would have gone week by week. The log is read as by "replay".
+		Short: "Compare what several configurations would admit and refuse, on one log",
+		Long: `Replay one log of finished work under several configurations, and compare them: what would
+have been admitted and refused, which subjects would have been hit hardest, and how each week
+would have gone. The log has the same form as for "replay".
 
-Each configuration has an empty store in memory to itself, and every subject is on its default plan; --store is not looked at. With --svg the comparison is drawn too, for a README or a slide, on light and dark grounds.`,
+Each configuration gets an empty store in memory, and every subject has its default plan. --store
+has no effect. With --svg the comparison is also drawn, for a README or a slide, on a light or
+dark background.`,
 		Example: `  headroom whatif usage.csv.gz --config week-200.yaml --config week-400.yaml
   headroom whatif usage.csv.gz --config a.yaml --config b.yaml --svg whatif.svg --top 8
   headroom whatif usage.csv.gz --config a.yaml --config b.yaml --json`,
@@ -43,8 +47,8 @@ Each configuration has an empty store in memory to itself, and every subject is 
 		},
 	}
 	meterFlag(cmd, &f.meter)
-	// It takes the place of the flag of every other verb, which is given once.
-	cmd.Flags().StringArrayVar(&f.configs, "config", nil, "a configuration on trial; give it once for each (default: $HEADROOM_CONFIG, else the built-in plan)")
+	// This replaces the flag that all verbs have, which is given only once.
+	cmd.Flags().StringArrayVar(&f.configs, "config", nil, "a configuration to try; give one for each (default:\n$HEADROOM_CONFIG, or else the built-in plan)")
 	cmd.Flags().StringVar(&f.picture, "svg", "", "draw the comparison into this file")
 	cmd.Flags().IntVar(&f.top, "top", 5, "how many of the hardest hit subjects to show")
 	return cmd
@@ -63,7 +67,7 @@ func (a *app) whatif(ctx context.Context, log string, f whatifFlags) error {
 		return usageError("--top %d: want at least 0", f.top)
 	}
 	if log == "-" {
-		return usageError("standard input can be read only once, and the log is read once for each configuration: name a file")
+		return usageError("want a file: the log is read once for each configuration, but standard input only once")
 	}
 	scenarios, err := a.scenarios(f.configs, f.meter)
 	if err != nil {
@@ -73,7 +77,7 @@ func (a *app) whatif(ctx context.Context, log string, f whatifFlags) error {
 	for _, s := range scenarios {
 		o, err := a.outcome(ctx, log, f.meter, s)
 		if errors.Is(err, context.Canceled) {
-			return headroom.Errorf(codeInterrupted, nil, "interrupted: nothing was compared")
+			return headroom.Errorf(codeInterrupted, nil, "interrupted; nothing was compared")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
@@ -122,7 +126,8 @@ func limitsInWords(c *headroom.Catalog, meter string) string {
 	for _, p := range c.Plans() {
 		for _, l := range p.Limits {
 			if p.Name == c.Default() && l.Meter == meter {
-				limits = append(limits, fmt.Sprintf("%s %s %s%s", thousands(l.Units), printable(meter), each(l.Period), inMode(l.Mode)))
+				limits = append(limits,
+					fmt.Sprintf("%s %s %s%s", thousands(l.Units), printable(meter), each(l.Period), inMode(l.Mode)))
 			}
 		}
 	}
@@ -136,7 +141,7 @@ func (a *app) outcome(ctx context.Context, log, meter string, s whatif.Scenario)
 		return o, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return whatif.Run(ctx, file, meter, s, func(row *replay.BadRow) { fmt.Fprintf(a.stderr, "headroom: %s: %v\n", s.Name, row) })
+	return whatif.Run(ctx, file, meter, s, func(row *replay.BadRow) { a.tell("headroom: %s: %v\n", s.Name, row) })
 }
 
 // draw writes the picture, whole or not at all.
@@ -146,7 +151,7 @@ func draw(path string, c comparison) error {
 		return err
 	}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		// A pipe or a link is written to, not put out of its place.
+		// Write into a pipe or a link, rather than replace it.
 		if err := os.WriteFile(path, picture, 0o666); err != nil {
 			return usageError("the picture cannot be written: %v", err)
 		}
@@ -172,7 +177,7 @@ type jsonComparison struct {
 
 type jsonOutcome struct {
 	Name     string `json:"name"`
-	Limits   string `json:"limits"` // of the default plan, in words
+	Limits   string `json:"limits"` // what the default plan limits, in words
 	Rows     int64  `json:"rows"`
 	Admitted int64  `json:"admitted"`
 	Refused  int64  `json:"refused"`
@@ -183,7 +188,7 @@ type jsonOutcome struct {
 
 	UnitsCharged int64   `json:"units_charged"`
 	UnitsRefused int64   `json:"units_refused"`
-	RefusedShare float64 `json:"refused_share"` // of the units asked for, from 0 to 1
+	RefusedShare float64 `json:"refused_share"` // the share of the units asked for, from 0 to 1
 
 	Subjects        int        `json:"subjects"`
 	SubjectsRefused int        `json:"subjects_refused"`
@@ -208,13 +213,16 @@ func comparisonJSON(c comparison) jsonComparison {
 	j := jsonComparison{Log: c.log, Meter: c.meter, Configurations: []jsonOutcome{}}
 	for _, o := range c.outcomes {
 		out := jsonOutcome{
-			Name: o.Name, Limits: o.About, Rows: o.Rows, Admitted: o.Admitted, Refused: o.Refused, NeverFit: o.NeverFit, Replayed: o.Replayed, Late: o.Late, Errors: o.Errors,
+			Name: o.Name, Limits: o.About, Rows: o.Rows, Admitted: o.Admitted, Refused: o.Refused, NeverFit: o.NeverFit,
+			Replayed: o.Replayed, Late: o.Late, Errors: o.Errors,
 			UnitsCharged: o.Charged, UnitsRefused: o.RefusedUnits, RefusedShare: share(o.Tally),
 			Subjects: len(o.Subjects), SubjectsRefused: o.SubjectsRefused(), HitHardest: []jsonHit{}, Weeks: []jsonWeek{},
 		}
 		for _, hit := range whatif.Hardest([]whatif.Outcome{o}, c.top) {
 			t := hit.By[0]
-			out.HitHardest = append(out.HitHardest, jsonHit{Subject: hit.Subject, UnitsCharged: t.Charged, UnitsRefused: t.RefusedUnits, RefusedShare: share(t)})
+			out.HitHardest = append(out.HitHardest, jsonHit{
+				Subject: hit.Subject, UnitsCharged: t.Charged, UnitsRefused: t.RefusedUnits, RefusedShare: share(t),
+			})
 		}
 		for _, w := range o.Weeks {
 			out.Weeks = append(out.Weeks, jsonWeek{Window: windowJSON(w.Window), UnitsCharged: w.Charged, UnitsRefused: w.Refused})
@@ -224,12 +232,12 @@ func comparisonJSON(c comparison) jsonComparison {
 	return j
 }
 
-// share is the part of the units asked for that was refused.
+// share returns the share of the units asked for that was refused.
 func share(t replay.Tally) float64 {
 	return float64(t.RefusedUnits) / float64(cmp.Or(t.Asked(), 1))
 }
 
-// printComparison shows a column for each configuration.
+// printComparison prints a column for each configuration.
 func (a *app) printComparison(c comparison) {
 	var rows [][]string
 	for _, o := range c.outcomes {
@@ -244,7 +252,7 @@ func (a *app) printComparison(c comparison) {
 	}
 }
 
-// heading is the first row of a table with a column for each configuration.
+// heading returns the first row of a table that has a column for each configuration.
 func (c comparison) heading(of string) []string {
 	row := []string{of}
 	for _, o := range c.outcomes {
@@ -267,7 +275,7 @@ func (c comparison) totals() [][]string {
 	number := func(name string, n func(whatif.Outcome) int64) {
 		line(name, func(o whatif.Outcome) string { return thousands(n(o)) })
 	}
-	// What is nothing under all of them is not worth a line.
+	// A line of zeros is not worth printing.
 	unless0 := func(name string, n func(whatif.Outcome) int64) {
 		if slices.ContainsFunc(c.outcomes, func(o whatif.Outcome) bool { return n(o) != 0 }) {
 			number(name, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/lumcast/headroom/whatif"
 )
 
-// maxWeeks and maxOutcomes are for how many a picture has room.
+// A picture has room for no more than this.
 const (
 	maxWeeks    = 260
 	maxOutcomes = 6
@@ -25,14 +25,17 @@ const (
 //go:embed whatif.svg.tmpl
 var pictureText string
 
-// svg draws c: for each outcome a row of bars, charged and refused week by week, all to one scale; below them who is hit hardest.
-// The picture is 860 wide, the width of a README, brings its own ground, and follows the reader's preference for light or dark.
+// svg draws the comparison. Each outcome has a plot with a bar for each week, which shows what was
+// charged and what was refused. All plots have the same scale. Below them are the subjects that are hit
+// hardest. The picture is 860 wide, as wide as a README. It has its own background, and follows the
+// reader's preference for light or dark.
 func (c comparison) svg() ([]byte, error) {
 	p, err := c.layout()
 	if err != nil {
 		return nil, err
 	}
-	// html/template escapes names of subjects by where they stand, in text and in attributes; what it writes is well-formed XML too.
+	// html/template escapes each name for the place where it stands, be it text or an attribute. What it
+	// writes is also well-formed XML.
 	t, err := template.New("picture").Parse(pictureText)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,7 @@ func (c comparison) svg() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Measures, in user units of the picture.
+// Lengths, in user units of the picture.
 const (
 	width      = 860
 	margin     = 28
@@ -72,7 +75,7 @@ type picture struct {
 	Hits                    []hit
 }
 
-// The ground leaves half a unit on each side, so that its edge is sharp.
+// The background leaves half a unit free on each side, so that its edge is sharp.
 func (p picture) GroundWidth() int  { return p.Width - 1 }
 func (p picture) GroundHeight() int { return p.Height - 1 }
 
@@ -83,7 +86,7 @@ type panel struct {
 	Figures      string
 	NameAt       int
 	FiguresAt    int
-	Middle, Foot int // y of the axis' name and of the foot of the plot
+	Middle, Foot int // y of the name of the axis, and of the foot of the plot
 	Ticks        []tick
 	Bars         []weekBar
 }
@@ -118,7 +121,7 @@ type hitBar struct {
 	Figures                string
 }
 
-// px is a length to the tenth: more digits would only make the file long.
+// px is a length. It is written with one decimal place, since more would only make the file longer.
 type px float64
 
 func (p px) String() string { return strconv.FormatFloat(math.Round(float64(p)*10)/10, 'f', -1, 64) }
@@ -137,8 +140,10 @@ func (c comparison) layout() (picture, error) {
 	first, last := weeks[0].Start, weeks[len(weeks)-1].End.AddDate(0, 0, -1)
 	p := picture{
 		Width: width, PlotLeft: plotLeft, PlotRight: plotRight,
-		Title:    "What if? " + shown(c.log, 40) + " under " + count(int64(len(c.outcomes)), "configuration"),
-		Subtitle: fmt.Sprintf("%s of %s in %s, %s to %s", count(c.outcomes[0].Rows, "row"), count(int64(len(c.outcomes[0].Subjects)), "subject"), count(int64(len(weeks)), "week"), first.Format("2 January 2006"), last.Format("2 January 2006")),
+		Title: "What if? " + shown(c.log, 40) + " under " + count(int64(len(c.outcomes)), "configuration"),
+		Subtitle: fmt.Sprintf("%s of %s in %s, %s to %s", count(c.outcomes[0].Rows, "row"),
+			count(int64(len(c.outcomes[0].Subjects)), "subject"), count(int64(len(weeks)), "week"),
+			first.Format("2 January 2006"), last.Format("2 January 2006")),
 		AxisName: unit + " a week", LegendLeft: plotRight - 150, LegendRight: plotRight - 66, NamesRight: barLeft - 10,
 	}
 	var most int64
@@ -163,7 +168,8 @@ func (c comparison) layout() (picture, error) {
 	return p, nil
 }
 
-// panel draws the course of one outcome, its plot from y to y + plotHeight. top is the number at its upper edge.
+// panel draws one outcome, week by week. Its plot reaches from y to y + plotHeight. top is the number at
+// its upper edge.
 func (c comparison) panel(o whatif.Outcome, course []whatif.Week, unit string, y int, top, step float64) panel {
 	p := panel{
 		Name: shown(o.Name, 32), NameAt: y - 32, FiguresAt: y - 14, Middle: y + plotHeight/2, Foot: y + plotHeight,
@@ -172,7 +178,7 @@ func (c comparison) panel(o whatif.Outcome, course []whatif.Week, unit string, y
 			thousands(o.Charged), thousands(o.Asked()), unit, refusedShare(o.Refused, o.Rows), count(o.Rows, "row"),
 			thousands(int64(o.SubjectsRefused())), count(int64(len(o.Subjects)), "subject")),
 	}
-	// What is left of the line beside the name and the share.
+	// The name and the share are on the same line, and take their room first.
 	p.About = shown(o.About, 74-uniseg.StringWidth(p.Name))
 	height := func(n float64) px { return px(n / top * plotHeight) }
 	foot := px(y + plotHeight)
@@ -187,13 +193,14 @@ func (c comparison) panel(o whatif.Outcome, course []whatif.Week, unit string, y
 		p.Bars = append(p.Bars, weekBar{
 			X: plotLeft + px(i)*slot + (slot-wide)/2, Width: wide,
 			ChargedY: foot - charged, Charged: charged, RefusedY: foot - charged - refused, RefusedBy: refused,
-			About: fmt.Sprintf("week of %s: %s %s charged, %s refused", w.Window.Start.Format("2 January 2006"), thousands(w.Charged), unit, thousands(w.Refused)),
+			About: fmt.Sprintf("week of %s: %s %s charged, %s refused",
+				w.Window.Start.Format("2 January 2006"), thousands(w.Charged), unit, thousands(w.Refused)),
 		})
 	}
 	return p
 }
 
-// number shows a whole number that may be beyond int64, as the end of an axis can be.
+// number formats a whole number. The end of an axis can be too large for an int64.
 func number(n float64) string {
 	if n < math.MaxInt64 {
 		return thousands(int64(n))
@@ -201,7 +208,8 @@ func number(n float64) string {
 	return strconv.FormatFloat(n, 'g', 3, 64)
 }
 
-// dates are the weeks' names that have room, with the year where it is a new one.
+// dates returns the dates of as many weeks as there is room for. Where a new year begins, it has the
+// year too.
 func dates(weeks []headroom.Window) (all []date) {
 	slot := px(plotRight-plotLeft) / px(len(weeks))
 	every := int(math.Ceil(float64(48 / slot)))
@@ -218,7 +226,7 @@ func dates(weeks []headroom.Window) (all []date) {
 	return all
 }
 
-// hits draws who is hit hardest, below y.
+// hits draws the subjects that are hit hardest, below y.
 func (c comparison) hits(p *picture, unit string, y int) {
 	hardest := whatif.Hardest(c.outcomes, c.top)
 	if len(hardest) == 0 {
@@ -240,8 +248,10 @@ func (c comparison) hits(p *picture, unit string, y int) {
 			charged, refused := long(t.Charged), long(t.RefusedUnits)
 			group.Lines = append(group.Lines, hitBar{
 				Name: shown(c.outcomes[i].Name, 18), TextY: at + 12, Y: at + 2,
-				Left: barLeft, Charged: charged, RefusedLeft: barLeft + charged, Refused: refused, FiguresAt: barLeft + charged + refused + 8,
-				Figures: fmt.Sprintf("%s of %s (%s)", thousands(t.RefusedUnits), thousands(t.Asked()), refusedShare(t.RefusedUnits, t.Asked())),
+				Left: barLeft, Charged: charged, RefusedLeft: barLeft + charged, Refused: refused,
+				FiguresAt: barLeft + charged + refused + 8,
+				Figures: fmt.Sprintf("%s of %s (%s)",
+					thousands(t.RefusedUnits), thousands(t.Asked()), refusedShare(t.RefusedUnits, t.Asked())),
 			})
 			at += hitLine
 		}
@@ -251,7 +261,8 @@ func (c comparison) hits(p *picture, unit string, y int) {
 	p.Height = at + 16
 }
 
-// scale returns a round number at or above most, and a round step that divides it into 2 to 5.
+// scale returns a round number that is at least most, and a round step that divides it into 2 to 5
+// parts.
 func scale(most int64) (top, step float64) {
 	rough := float64(max(most, 1)) / 3
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
@@ -266,7 +277,8 @@ func scale(most int64) (top, step float64) {
 	return math.Ceil(float64(max(most, 1))/step) * step, step
 }
 
-// shown makes a name of others fit to stand in a picture: no longer than so many cells, and without what XML forbids.
+// shown makes a name from elsewhere safe to draw. It is at most so many cells wide, and has no character
+// that XML forbids.
 func shown(name string, most int) string {
 	name = printable(name)
 	if uniseg.StringWidth(name) <= most {
@@ -279,5 +291,5 @@ func shown(name string, most int) string {
 	return b.String() + "…"
 }
 
-// refusedShare shows the part of what was asked for that was refused.
+// refusedShare formats the share of what was asked for that was refused.
 func refusedShare(refused, asked int64) string { return cmp.Or(percent(refused, asked), "0.0 %") }
