@@ -92,71 +92,86 @@ func TestARunReadsNoFurtherThanItGoes(t *testing.T) {
 // in a function that is called again and again.
 func TestARunLeavesNoTimerBehind(t *testing.T) {
 	for _, workers := range []int{1, 3} {
-		for _, limit := range []time.Duration{0, time.Hour} {
-			w := newWorld(t, Options{})
-			w.send(messageOf(1))
-			x := w.runs.known[ExecutionName(jobA, 1)]
-			x.Status, x.Output = "SUCCEEDED", []byte(`{"result":`+doneA+`}`)
-			w.runs.known[ExecutionName(jobA, 1)] = x
-			w.owed(3)
-			w.mark(w.record("job-0001").Opened())
-			jobs := &watchedJobs{Jobs: w.jobs}
-			w.p.jobs = jobs
-			ctx, cancel := t.Context(), func() {}
-			if limit > 0 {
-				ctx, cancel = context.WithTimeout(ctx, limit)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		jobs := watchedRun(t, ctx, workers)
+		jobs.wantOver(t, ctx)
+		for i, made := range jobs.seen {
+			if _, bounded := made.Deadline(); !bounded {
+				t.Errorf("call %d has no bound", i)
 			}
-			w.clock = w.clock.Add(2 * time.Hour)
-			if r, err := w.p.Reconcile(ctx, ReconcileOptions{Workers: workers}); err != nil || r != (Reconciliation{Seen: 4, Finished: 4}) {
-				t.Errorf("%+v, %v", r, err)
-			}
-			for i, made := range jobs.seen {
-				if _, bounded := made.Deadline(); !bounded && limit > 0 {
-					t.Errorf("call %d has no bound", i)
-				}
-			}
-			if limit == 0 { // then the place is read and kept without a bound
-				jobs.seen = jobs.seen[1 : len(jobs.seen)-1]
-			}
-			jobs.wantOver(t, ctx)
-			cancel()
 		}
+		cancel()
+		// Without a bound of the caller's the place is read and kept without one, first and last.
+		jobs = watchedRun(t, t.Context(), workers)
+		jobs.seen = jobs.seen[1 : len(jobs.seen)-1]
+		jobs.wantOver(t, t.Context())
 	}
+}
+
+// watchedRun reconciles jobs to be charged and one that has run, from the middle on.
+func watchedRun(t *testing.T, ctx context.Context, workers int) *watchedJobs {
+	t.Helper()
+	w := newWorld(t, Options{})
+	w.send(messageOf(1))
+	x := w.runs.known[ExecutionName(jobA, 1)]
+	x.Status, x.Output = "SUCCEEDED", []byte(`{"result":`+doneA+`}`)
+	w.runs.known[ExecutionName(jobA, 1)] = x
+	w.owed(3)
+	w.mark(w.record("job-0001").Opened())
+	jobs := &watchedJobs{Jobs: w.jobs}
+	w.p.jobs = jobs
+	w.clock = w.clock.Add(2 * time.Hour)
+	if r, err := w.p.Reconcile(ctx, ReconcileOptions{Workers: workers}); err != nil || r != (Reconciliation{Seen: 4, Finished: 4}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	return jobs
 }
 
 // TestWorkersWorkAtTheSameTime, as many as there are: those that finish jobs, and those that ask
 // about executions.
 func TestWorkersWorkAtTheSameTime(t *testing.T) {
-	const takes = time.Second
 	for status, want := range map[Status]map[int]time.Duration{
-		Succeeded: {1: 12 * takes, 2: 6 * takes, 3: 4 * takes},
-		Running:   {1: 24 * takes, 2: 7 * takes, 3: 5 * takes}, // the last are asked about while none is read
+		Succeeded: {1: 12 * time.Second, 2: 6 * time.Second, 3: 4 * time.Second},
+		Running:   {1: 24 * time.Second, 2: 7 * time.Second, 3: 5 * time.Second}, // the last are asked about while none is read
 	} {
 		for workers, want := range want {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, Options{})
-				for i := range 12 {
-					j := Job{ID: fmt.Sprint("job-", i), UserID: fmt.Sprint("user-", i), Status: status, Attempt: 1, Cost: 1, Held: false, RequestedAt: monday.Add(-time.Hour), FinishedAt: monday}
-					if status == Succeeded {
-						j.Charge, j.Operation = ChargePending, j.ID
-					}
-					w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
-					w.put(j)
-				}
-				w.wire.trouble = func(call string) fault {
-					if call == "Get" || call == "Describe" {
-						time.Sleep(takes)
-					}
-					return fault{}
-				}
-				began := time.Now()
-				r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: workers})
-				if took := time.Since(began); err != nil || r.Finished+r.Running != 12 || took != want {
-					t.Errorf("%d workers took %s for 12 jobs that are %s, want %s: %+v, %v", workers, took, status, want, r, err)
+				if took := slowRun(t, status, workers); took != want {
+					t.Errorf("%d workers took %s for 12 jobs that are %s, want %s", workers, took, status, want)
 				}
 			})
 		}
 	}
+}
+
+// slowRun is how long a run takes for twelve jobs, if each look at a job or an execution takes a
+// second.
+func slowRun(t *testing.T, status Status, workers int) time.Duration {
+	t.Helper()
+	w := newWorld(t, Options{})
+	for i := range 12 {
+		j := Job{
+			ID: fmt.Sprint("job-", i), UserID: fmt.Sprint("user-", i), Status: status, Attempt: 1, Cost: 1,
+			RequestedAt: monday.Add(-time.Hour), FinishedAt: monday,
+		}
+		if status == Succeeded {
+			j.Charge, j.Operation = ChargePending, j.ID
+		}
+		w.runs.known[j.execution()] = Execution{Status: "RUNNING"}
+		w.put(j)
+	}
+	w.wire.trouble = func(call string) fault {
+		if call == "Get" || call == "Describe" {
+			time.Sleep(time.Second)
+		}
+		return fault{}
+	}
+	began := time.Now()
+	r, err := w.p.Reconcile(t.Context(), ReconcileOptions{Workers: workers})
+	if err != nil || r.Finished+r.Running != 12 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	return time.Since(began)
 }
 
 // TestAJobThatARunDoesNotComeToIsLeft for the next one, wherever it is when the time is over; of

@@ -157,38 +157,34 @@ func (b *backlog) used() (sum int64) {
 
 // TestABacklogIsCharged is case 68.
 func TestABacklogIsCharged(t *testing.T) {
-	for _, c := range []struct {
-		workers, jobs int
-		takes         time.Duration
-	}{{0, 100_000, tableLatency}, {2, 10_000, slowTable}} {
-		if testing.Short() && c.takes == tableLatency {
-			continue // the same with a tenth of the jobs follows
-		}
-		workers, jobs := c.workers, c.jobs
-		if testing.Short() {
-			jobs /= 10
-		}
-		t.Run(fmt.Sprint("workers ", workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBacklog(t, c.takes)
-				b.add(jobs, "owed", Succeeded, ChargePending)
-				done, runs := 0, 0
-				for done < jobs && runs < 20 {
-					r, took, err := b.run(ReconcileOptions{Workers: workers})
-					if err != nil || r.Finished == 0 || r.Failed > 0 || r.More != (done+r.Finished < jobs) {
-						t.Fatalf("run %d: %+v, %v", runs, r, err)
-					}
-					done, runs = done+r.Finished, runs+1
-					t.Logf("run %d: %d charged in %s, %d in all", runs, r.Finished, took.Round(time.Second), done)
-				}
-				if used := b.used(); done != jobs || used != int64(jobs) || len(b.runs.times) > 0 {
-					t.Errorf("%d jobs charged with %d units by %d questions to executions, want %d, %d and none", done, used, len(b.runs.times), jobs, jobs)
-				}
-				if reads := b.jobs.gets.Load(); reads > int64(jobs+jobs/50) {
-					t.Errorf("%d reads of jobs: a run reads again what another has done", reads)
-				}
-			})
+	if !testing.Short() {
+		t.Run("100,000 jobs", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newBacklog(t, tableLatency).isCharged(100_000, DefaultWorkers) })
 		})
+	}
+	t.Run("two workers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { newBacklog(t, slowTable).isCharged(10_000, 2) })
+	})
+}
+
+// isCharged adds jobs to be charged, and runs until all are.
+func (b *backlog) isCharged(jobs, workers int) {
+	b.t.Helper()
+	b.add(jobs, "owed", Succeeded, ChargePending)
+	done, runs := 0, 0
+	for done < jobs && runs < 20 {
+		r, took, err := b.run(ReconcileOptions{Workers: workers})
+		if err != nil || r.Finished == 0 || r.Failed > 0 || r.More != (done+r.Finished < jobs) {
+			b.t.Fatalf("run %d: %+v, %v", runs, r, err)
+		}
+		done, runs = done+r.Finished, runs+1
+		b.t.Logf("run %d: %d charged in %s, %d in all", runs, r.Finished, took.Round(time.Second), done)
+	}
+	if used := b.used(); done != jobs || used != int64(jobs) || len(b.runs.times) > 0 {
+		b.t.Errorf("%d jobs charged with %d units by %d questions to executions, want %d, %d and none", done, used, len(b.runs.times), jobs, jobs)
+	}
+	if reads := b.jobs.gets.Load(); reads > int64(jobs+jobs/50) {
+		b.t.Errorf("%d reads of jobs: a run reads again what another has done", reads)
 	}
 }
 

@@ -305,47 +305,58 @@ func TestEachCallOfATransitionFails(t *testing.T) {
 		w := stoodAt(t, opts, s, h)
 		_ = h.do(w)
 		want := w.cell() + ", " + w.traces()
-		for n, more := 0, true; more; n++ {
-			for _, broken := range []fault{{before: throttled}, {after: headroom.Errorf(headroom.OutcomeUnknown, nil, "no answer")}} {
-				w := stoodAt(t, opts, s, h)
-				made, what := 0, ""
-				w.wire.trouble = func(call string) (f fault) {
-					if made == n {
-						f, what = broken, call
-					}
-					made++
-					return f
-				}
-				err := h.do(w)
-				if more = made > n; !more {
-					break
-				}
-				calls++
-				if err == nil && broken.before != nil {
-					t.Errorf("nobody hears that %s (call %d) failed", what, n)
-				}
-				if got := w.cell() + ", " + w.traces(); err == nil && got != want {
-					t.Errorf("%s (call %d) fails with %v, which nobody hears of: it is %q, want %q", what, n, cmp.Or(broken.before, broken.after), got, want)
-				}
-				for range 2 {
-					w.clock = w.clock.Add(2 * time.Hour)
-					_ = h.do(w)
-				}
-				got := w.cell() + ", " + w.traces()
-				if strings.HasPrefix(got, "failed") && strings.HasPrefix(h.name, "reconcile") {
-					// What could not be released expires: nobody looks at the job again.
-					got = strings.Replace(got, "+30", "+0", 1)
-				}
-				if got != want {
-					t.Errorf("%s (call %d) fails with %v, and then it comes again: it is %q, want %q", what, n, cmp.Or(broken.before, broken.after), got, want)
-				}
-				if w.runs.differ > 0 {
-					t.Error("an execution was started again with another input")
-				}
+		for n := 0; ; n++ {
+			before := failCall(t, opts, s, h, n, fault{before: throttled}, want)
+			after := failCall(t, opts, s, h, n, fault{after: headroom.Errorf(headroom.OutcomeUnknown, nil, "no answer")}, want)
+			if !before || !after {
+				break
 			}
+			calls += 2
 		}
 	})
 	t.Logf("%d calls failed", calls)
+}
+
+// failCall fails the nth call of what happens, which then comes again. It returns false if there
+// are fewer calls.
+func failCall(t *testing.T, opts Options, s stand, h happening, n int, broken fault, want string) bool {
+	t.Helper()
+	w := stoodAt(t, opts, s, h)
+	made, what := 0, ""
+	w.wire.trouble = func(call string) (f fault) {
+		if made == n {
+			f, what = broken, call
+		}
+		made++
+		return f
+	}
+	err := h.do(w)
+	if made <= n {
+		return false
+	}
+	why := cmp.Or(broken.before, broken.after)
+	if err == nil && broken.before != nil {
+		t.Errorf("nobody hears that %s (call %d) failed", what, n)
+	}
+	if got := w.cell() + ", " + w.traces(); err == nil && got != want {
+		t.Errorf("%s (call %d) fails with %v, which nobody hears of: it is %q, want %q", what, n, why, got, want)
+	}
+	for range 2 {
+		w.clock = w.clock.Add(2 * time.Hour)
+		_ = h.do(w)
+	}
+	got := w.cell() + ", " + w.traces()
+	if strings.HasPrefix(got, "failed") && strings.HasPrefix(h.name, "reconcile") {
+		// What could not be released expires: nobody looks at the job again.
+		got = strings.Replace(got, "+30", "+0", 1)
+	}
+	if got != want {
+		t.Errorf("%s (call %d) fails with %v, and then it comes again: it is %q, want %q", what, n, why, got, want)
+	}
+	if w.runs.differ > 0 {
+		t.Error("an execution was started again with another input")
+	}
+	return true
 }
 
 // TestTwoHappenAtOnce lets one thing happen in the middle of another, before each call that the
@@ -357,46 +368,55 @@ func TestTwoHappenAtOnce(t *testing.T) {
 			if h.stands != "" && other.stands != "" && h.stands != other.stands {
 				continue // it stands in one way at a time
 			}
-			var want []string
-			for _, order := range [][]happening{{h, other}, {other, h}} {
-				w := stoodAt(t, opts, s, h, other)
-				for _, one := range order {
-					_ = one.do(w)
-				}
-				want = append(want, w.outlasts())
+			want := []string{inOrder(t, opts, s, h, other), inOrder(t, opts, s, other, h)}
+			n := 0
+			for inTheMiddle(t, opts, s, h, other, n, want) {
+				n++
 			}
-			for n, more := 0, true; more; n++ {
-				w := stoodAt(t, opts, s, h, other)
-				made := 0
-				w.wire.trouble = func(string) fault {
-					if made++; made == n+1 {
-						w.wire.trouble = nil
-						_ = other.do(w)
-					}
-					return fault{}
-				}
-				err := h.do(w)
-				if more = made > n; !more {
-					break
-				}
-				pairs++
-				if err != nil {
-					_ = h.do(w) // the queue, or who sent it, does it again
-				}
-				got := w.outlasts()
-				if h.stands+other.stands == "none" && !slices.Contains(want, got) {
-					// It may be taken for one that never started while it starts. A later run asks
-					// again.
-					got = strings.Replace(got, "queued", "running", 1)
-				}
-				if strings.HasPrefix(got, "unpaid") && (h.name == "close" || other.name == "close") {
-					continue // the charge was made and is not noted, which is what a person asked for
-				}
-				if !slices.Contains(want, got) {
-					t.Errorf("%s before call %d:\n%s, want\n%s", other.name, n, got, strings.Join(want, " or\n"))
-				}
-			}
+			pairs += n
 		}
 	})
 	t.Logf("%d pairs", pairs)
+}
+
+// inOrder is what becomes of a job to which one thing happens after the other.
+func inOrder(t *testing.T, opts Options, s stand, first, second happening) string {
+	w := stoodAt(t, opts, s, first, second)
+	_ = first.do(w)
+	_ = second.do(w)
+	return w.outlasts()
+}
+
+// inTheMiddle lets another thing happen before the nth call of what happens. It returns false if
+// there are fewer calls.
+func inTheMiddle(t *testing.T, opts Options, s stand, h, other happening, n int, want []string) bool {
+	t.Helper()
+	w := stoodAt(t, opts, s, h, other)
+	made := 0
+	w.wire.trouble = func(string) fault {
+		if made++; made == n+1 {
+			w.wire.trouble = nil
+			_ = other.do(w)
+		}
+		return fault{}
+	}
+	err := h.do(w)
+	if made <= n {
+		return false
+	}
+	if err != nil {
+		_ = h.do(w) // the queue, or who sent it, does it again
+	}
+	got := w.outlasts()
+	if h.stands+other.stands == "none" && !slices.Contains(want, got) {
+		// It may be taken for one that never started while it starts. A later run asks again.
+		got = strings.Replace(got, "queued", "running", 1)
+	}
+	if strings.HasPrefix(got, "unpaid") && (h.name == "close" || other.name == "close") {
+		return true // the charge was made and is not noted, which is what a person asked for
+	}
+	if !slices.Contains(want, got) {
+		t.Errorf("%s before call %d:\n%s, want\n%s", other.name, n, got, strings.Join(want, " or\n"))
+	}
+	return true
 }

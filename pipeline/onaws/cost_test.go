@@ -2,7 +2,6 @@ package onaws_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -79,85 +78,104 @@ func (s *started) Finished(context.Context, string) ([]byte, bool, error) { retu
 // docs/aws-cost.md prices them.
 func TestWhatAJobCosts(t *testing.T) {
 	for _, c := range []struct {
-		mode                    string
-		hold                    time.Duration
-		requests, reads, writes float64
-		busy                    meter
+		mode      string
+		hold      time.Duration
+		one, busy meter // of a job, and the mean of a user with many jobs
 	}{
-		{"preflight", 0, 7, 2.5, 6, meter{8.1, 3.5, 7.1}},
-		{"hold", time.Hour, 9, 4, 7, meter{12.1, 7, 8.1}},
+		{"preflight", 0, meter{7, 2.5, 6}, meter{8.1, 3.5, 7.1}},
+		{"hold", time.Hour, meter{9, 4, 7}, meter{12.1, 7, 8.1}},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
-			jobs := open(t, "dynoxide")
-			var m meter
-			client := dynamodb.New(dynamodb.Options{Region: "eu-central-1", BaseEndpoint: aws.String(enginetest.Start(t, "dynoxide")), Credentials: keys}, m.attach)
-			store, err := dynamostore.New(client, dynamostore.Options{Table: jobs.Table + "-users"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.CreateTables(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			prices, err := headroom.DefaultCatalog().Prices("slots")
-			if err != nil {
-				t.Fatal(err)
-			}
-			catalog, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 1_000_000}}}}, map[string]headroom.Prices{"slots": prices})
-			if err != nil {
-				t.Fatal(err)
-			}
-			engine, err := headroom.New(store, catalog, headroom.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			runs := &started{}
-			p, err := pipeline.New(engine, catalog, &onaws.Jobs{Client: client, Table: jobs.Table}, runs, pipeline.Options{Hold: c.hold, Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			job := func(id string) {
-				body, err := pipeline.Send(id, "alice", "neural", 900, 1, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if out, err := p.Consume(t.Context(), pipeline.Batch{Records: []pipeline.Delivery{{MessageID: "m", Body: string(body)}}}); err != nil || len(out.Items) > 0 {
-					t.Fatal(out, err)
-				}
-				event, err := json.Marshal(map[string]any{"status": "SUCCEEDED", "input": json.RawMessage(runs.input), "result": map[string]any{}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r, err := p.Callback(t.Context(), event); err != nil || r.Charge != pipeline.Charged {
-					t.Fatal(r, err)
-				}
-			}
-			job("5e0fdc1e-3f0c-4d55-9f3d-000000000001") // the first of the week costs a request more
-			m = meter{}
-			job("5e0fdc1e-3f0c-4d55-9f3d-000000000002")
-			t.Logf("%s: %v requests, %v read units, %v write units", c.mode, m.requests, m.reads, m.writes)
-			if m.requests != c.requests || m.reads != c.reads || m.writes != c.writes {
-				t.Errorf("want %v requests, %v read units, %v write units: change docs/aws-cost.md too", c.requests, c.reads, c.writes)
+			p := newMetered(t, c.hold)
+			p.job("5e0fdc1e-3f0c-4d55-9f3d-000000000001") // the first of the week costs a request more
+			p.meter = meter{}
+			p.job("5e0fdc1e-3f0c-4d55-9f3d-000000000002")
+			t.Logf("%s: %+v", c.mode, p.meter)
+			if p.meter != c.one {
+				t.Errorf("want %+v: change docs/aws-cost.md too", c.one)
 			}
 			// A user with more jobs than the ids of one item: these move to the ledger.
 			// Some 23 move at once, and each round costs the same: what is counted is five rounds.
 			const jobsOfOne, counted = 175, 115
 			for i := range jobsOfOne {
 				if i == jobsOfOne-counted {
-					m = meter{}
+					p.meter = meter{}
 				}
-				job(fmt.Sprintf("5e0fdc1e-3f0c-4d55-9f3d-%012d", 100+i))
+				p.job(fmt.Sprintf("5e0fdc1e-3f0c-4d55-9f3d-%012d", 100+i))
 			}
-			busy := meter{m.requests / counted, m.reads / counted, m.writes / counted}
-			t.Logf("%s, of a user with %d jobs: a mean of %.1f requests, %.1f read units, %.1f write units", c.mode, jobsOfOne, busy.requests, busy.reads, busy.writes)
-			if near := func(got, want float64) bool { return math.Abs(got-want) <= 0.3 }; !near(busy.requests, c.busy.requests) || !near(busy.reads, c.busy.reads) || !near(busy.writes, c.busy.writes) {
+			busy := meter{p.requests / counted, p.reads / counted, p.writes / counted}
+			t.Logf("%s, of a user with %d jobs: a mean of %+v", c.mode, jobsOfOne, busy)
+			if !busy.near(c.busy) {
 				t.Errorf("want %+v for a user with many jobs: change docs/aws-cost.md too", c.busy)
 			}
-			if size := itemSize(t, jobs, "5e0fdc1e-3f0c-4d55-9f3d-000000000001"); size < 450 || size > 550 {
-				t.Errorf("the record of a job has %d bytes: change docs/aws-cost.md too", size)
-			} else {
-				t.Logf("%s: the record of a job has %d bytes", c.mode, size)
+			size := itemSize(t, p.jobs, "5e0fdc1e-3f0c-4d55-9f3d-000000000001")
+			t.Logf("%s: the record of a job has %d bytes", c.mode, size)
+			if size < 450 || size > 550 {
+				t.Error("change docs/aws-cost.md too")
 			}
 		})
+	}
+}
+
+func (m meter) near(other meter) bool {
+	const close = 0.3
+	return math.Abs(m.requests-other.requests) <= close && math.Abs(m.reads-other.reads) <= close && math.Abs(m.writes-other.writes) <= close
+}
+
+// metered is a pipeline on an engine that tells what each request has consumed.
+type metered struct {
+	t *testing.T
+	meter
+	jobs *onaws.Jobs
+	runs started
+	p    *pipeline.Pipeline
+}
+
+func newMetered(t *testing.T, hold time.Duration) *metered {
+	t.Helper()
+	m := &metered{t: t, jobs: open(t, "dynoxide")}
+	client := dynamodb.New(dynamodb.Options{Region: "eu-central-1", BaseEndpoint: aws.String(enginetest.Start(t, "dynoxide")), Credentials: keys}, m.attach)
+	store, err := dynamostore.New(client, dynamostore.Options{Table: m.jobs.Table + "-users"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CreateTables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	prices, err := headroom.DefaultCatalog().Prices("slots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := headroom.Plan{Name: "free", Limits: []headroom.Limit{{Meter: "slots", Name: "week", Units: 1_000_000}}}
+	catalog, err := headroom.NewCatalog("free", []headroom.Plan{plan}, map[string]headroom.Prices{"slots": prices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := headroom.New(store, catalog, headroom.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := pipeline.Options{Hold: hold, Logger: slog.New(slog.DiscardHandler)}
+	if m.p, err = pipeline.New(engine, catalog, &onaws.Jobs{Client: client, Table: m.jobs.Table}, &m.runs, opts); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// job lets a job run and succeed.
+func (m *metered) job(id string) {
+	m.t.Helper()
+	body, err := pipeline.Send(id, "alice", "neural", 900, 1, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	out, err := m.p.Consume(m.t.Context(), pipeline.Batch{Records: []pipeline.Delivery{{MessageID: "m", Body: string(body)}}})
+	if err != nil || len(out.Items) > 0 {
+		m.t.Fatal(out, err)
+	}
+	r, err := m.p.Callback(m.t.Context(), fmt.Appendf(nil, `{"status":"SUCCEEDED","input":%s,"result":{}}`, m.runs.input))
+	if err != nil || r.Charge != pipeline.Charged {
+		m.t.Fatal(r, err)
 	}
 }
 
