@@ -48,8 +48,8 @@ type work struct {
 	pieces   []piece   // sorted by start
 	drawn    []draw
 	crossed  []crossing
-	// label is that of its generation. A live hold has none. A hold that has expired has the earliest
-	// that it can have, because it ages once somebody clears it away.
+	// label is that of its generation. A live hold has none. A hold that has expired has the
+	// earliest that it can have, because it ages once somebody clears it away.
 	label time.Time
 	moved bool // a piece was taken back from a window that a wrong clock had opened
 }

@@ -49,10 +49,10 @@ type Harness struct {
 	Reopen func(tb testing.TB, closed headroom.Store, clock func() time.Time) headroom.Store
 
 	// HostClock says that the store knows no better time than the host's clock. Where that clock
-	// falls far behind what the store has seen, its methods fail with ClockUntrusted until Accept is
-	// called. A clock that ran ahead meanwhile must not have made the store forget an id too early:
-	// the store keeps one more generation of ids, and remembers it at every time at which it is not
-	// over.
+	// falls far behind what the store has seen, its methods fail with ClockUntrusted until Accept
+	// is called. A clock that ran ahead meanwhile must not have made the store forget an id too
+	// early: the store keeps one more generation of ids, and remembers it at every time at which it
+	// is not over.
 	HostClock bool
 	// Accept tells a store with HostClock that its clock is right now. Other stores leave it nil.
 	Accept func(ctx context.Context, store headroom.Store) error

@@ -24,7 +24,8 @@ const (
 	turned = turn + 10 // what the clock shows after the turn of the week
 	brief  = turn + 5  // a hold or grant that lasts so long from the beginning ends with the turn
 
-	// fillers are ids that take the room of those of a history. On DynamoDB they do not all fit into the item.
+	// fillers are ids that take the room of those of a history. On DynamoDB they do not all fit
+	// into the item.
 	fillers = 24
 )
 

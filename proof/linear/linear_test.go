@@ -15,8 +15,8 @@ import (
 type outcome struct {
 	histories, calls, ambiguous, failed, turned int
 
-	// undecided counts calls that say that nothing was decided, each of which met a fault. faulted counts all
-	// calls that met one.
+	// undecided counts calls that say that nothing was decided, each of which met a fault. faulted
+	// counts all calls that met one.
 	undecided, faulted int
 
 	wrong string   // with the first history that is not right

@@ -33,8 +33,8 @@ const (
 
 	// near and far are limits.
 	near, far = 20, 1 << 40
-	// lifetime is how many operations a subject near its limit gets. Another gets three times as many, so that its ids
-	// move to the ledger table.
+	// lifetime is how many operations a subject near its limit gets. Another gets three times as
+	// many, so that its ids move to the ledger table.
 	lifetime = 40
 	// asksAgain is how often a caller asks until it leaves the outcome open.
 	asksAgain = 4
@@ -452,7 +452,8 @@ func itemOf(attrs map[string]types.AttributeValue) item {
 	for _, name := range []string{"quotaHolds", "quotaOps", "quotaOpsBefore"} {
 		if m, ok := attrs[name].(*types.AttributeValueMemberM); ok {
 			for id, text := range m.Value {
-				// After the mark comes the version. An id that is there twice makes a text that cannot be read.
+				// After the mark comes the version. An id that is there twice makes a text that
+				// cannot be read.
 				charge, _, _ := strings.Cut(text.(*types.AttributeValueMemberS).Value, " ~")
 				i.records[id] += charge
 			}
