@@ -71,7 +71,7 @@ func TestAnOrganisationThatDoesNotAnswerStarvesNoOther(t *testing.T) {
 		leaveDebt(t, store, "zoe", "y", headroom.Debt{To: "globex", Cost: 1, Since: now})
 		began := time.Now()
 		u, err := engine.Usage(t.Context(), headroom.UsageRequest{Subject: "zoe", Meter: "slots"})
-		if err != nil || len(u.Debts) != 1 || u.Debts["a"].To != "silent" || time.Since(began) > 3*time.Second {
+		if err != nil || len(u.Debts) != 1 || u.Debts["a"].Organisation != "silent" || time.Since(began) > 3*time.Second {
 			t.Errorf("after %s: %+v, %v", time.Since(began), u.Debts, err)
 		}
 	})

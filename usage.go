@@ -9,11 +9,34 @@ import (
 type Usage struct {
 	Subject, Meter string
 	Plan           string
-	Granted        int64             // units that live grants have left
-	Grants         map[string]Grant  // live grants, by id
-	Holds          map[string]Record // live holds, by operation
-	Debts          map[string]Debt   // by operation: charges for which an organisation could not be settled yet
-	Limits         []LimitUsage      // one for each counter of the meter, sorted by name
+	Granted        int64                 // units that live grants have left
+	Grants         map[string]GrantUsage // live grants, by id
+	Holds          map[string]HoldUsage  // live holds, by operation
+	// Debts are charges for which an organisation could not be settled yet, by operation.
+	Debts  map[string]DebtUsage
+	Limits []LimitUsage // one for each counter of the meter, sorted by name
+}
+
+// HoldUsage is a live hold.
+type HoldUsage struct {
+	Units   int64 // what is held in all
+	Expires time.Time
+	// Windows tell where the units count, sorted by limit. What a hold draws from grants counts in none.
+	Windows []ChargedWindow
+}
+
+// GrantUsage is a live grant.
+type GrantUsage struct {
+	Units   int64 // what was granted
+	Used    int64 // of these, what was drawn
+	Expires time.Time
+}
+
+// DebtUsage is a charge for which an organisation could not be settled yet.
+type DebtUsage struct {
+	Organisation string
+	Units        int64
+	Since        time.Time // when the subject was charged
 }
 
 // LimitUsage is how one limit stands in the present window, and what was used in those before it.
@@ -61,14 +84,18 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]Grant{}, Holds: map[string]Record{}, Debts: v.State.Debts}
+	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: map[string]HoldUsage{}, Debts: map[string]DebtUsage{}}
 	for _, id := range liveGrants(v) {
-		u.Grants[id] = v.grant(id)
+		g := v.grant(id)
+		u.Grants[id] = GrantUsage{Units: g.Units, Used: g.Used, Expires: g.Expires}
 	}
 	for id, h := range v.State.Holds {
 		if !h.expired(v.Now) {
-			u.Holds[id] = h
+			u.Holds[id] = HoldUsage{Units: h.Cost, Expires: h.Expires, Windows: h.Windows}
 		}
+	}
+	for id, d := range v.State.Debts {
+		u.Debts[id] = DebtUsage{Organisation: d.To, Units: d.Cost, Since: d.Since}
 	}
 	for _, s := range standings {
 		step := Step{From: s.stored.Window, To: s.window, Opens: s.opens, Fold: s.fold}

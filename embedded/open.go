@@ -30,14 +30,22 @@ const (
 	cacheSize    = 32 << 20 // blocks read from disk
 )
 
-// Open opens the store in dir, and makes it if there is none. One process may have it open, once: everybody else gets Locked. Other errors are Invalid for no directory, Rejected for a directory that cannot be read or written,
-// Unreadable for one that holds something else, a newer format, or damaged files, and Unavailable for a disk that fails or is full.
+// newestFormat is the greatest number that Options.Format may have.
+const newestFormat = 2
+
+// Open opens the store in dir, and makes it if there is none. One process may have it open, once.
+// Everybody else gets Locked. The other errors are:
+//
+//   - Invalid: there is no directory, or no such format
+//   - Rejected: the directory cannot be read or written
+//   - Unreadable: the directory holds something else, a newer format, or damaged files
+//   - Unavailable: the disk fails or is full
 func Open(dir string, opts Options) (*Store, error) {
 	if dir == "" {
 		return nil, headroom.Errorf(headroom.Invalid, nil, "a store needs a directory")
 	}
-	if opts.Format < 0 || opts.Format > 2 {
-		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d: want 1 or 2, or 0 for the newest", opts.Format)
+	if opts.Format < 0 || opts.Format > newestFormat {
+		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d: want 1 to %d, or 0 for the newest", opts.Format, newestFormat)
 	}
 	if opts.Clock == nil {
 		opts.Clock = time.Now

@@ -35,7 +35,7 @@ func holdAndSettle(t *testing.T, h Harness) {
 	b.does(deduct, "again", 200, admitted, 200, 0)
 	b.does(hold, "nothing more", 0, admitted, 200, 0)
 	b.uses(200)
-	if u := b.usage(); len(u.Holds) != 1 || u.Holds["nothing more"].Cost != 0 {
+	if u := b.usage(); len(u.Holds) != 1 || u.Holds["nothing more"].Units != 0 {
 		t.Errorf("the live holds are %v", u.Holds)
 	}
 }

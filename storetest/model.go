@@ -326,7 +326,7 @@ func shown(u headroom.Usage) string {
 		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, short(g.Expires))
 	}
 	for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
-		s += fmt.Sprintf("; %s holds %d until %s", id, u.Holds[id].Cost, short(u.Holds[id].Expires))
+		s += fmt.Sprintf("; %s holds %d until %s", id, u.Holds[id].Units, short(u.Holds[id].Expires))
 	}
 	if len(u.Debts) > 0 {
 		s += fmt.Sprintf("; debts: %v", u.Debts)

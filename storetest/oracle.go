@@ -301,14 +301,14 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 	}
 	u := headroom.Usage{
 		Subject: key.Subject, Meter: key.Meter, Plan: plan,
-		Granted: b.granted(now), Grants: map[string]headroom.Grant{}, Holds: map[string]headroom.Record{},
+		Granted: b.granted(now), Grants: map[string]headroom.GrantUsage{}, Holds: map[string]headroom.HoldUsage{},
 	}
 	for _, g := range b.live(now) {
-		u.Grants[g.id] = headroom.Grant{Units: g.units, Used: g.units - b.left(g, now), Expires: g.expires}
+		u.Grants[g.id] = headroom.GrantUsage{Units: g.units, Used: g.units - b.left(g, now), Expires: g.expires}
 	}
 	for id, w := range b.ids {
 		if w.kind == headroom.KindHold && w.expires.After(now) {
-			u.Holds[id] = headroom.Record{Kind: w.kind, Cost: w.cost, Expires: w.expires}
+			u.Holds[id] = headroom.HoldUsage{Units: w.cost, Expires: w.expires}
 		}
 	}
 	for i, l := range o.decision(b, all, plan, now, "", 0, 0, true).Limits {

@@ -91,7 +91,7 @@ func debtsLeft(t *testing.T, h Harness) {
 	s, tapped := p.tapped()
 	s.fails(p.org.subject, -1, headroom.Throttled, false)
 	u, err := tapped.engine.Usage(t.Context(), headroom.UsageRequest{Subject: p.subject, Meter: p.meter})
-	if err != nil || len(u.Debts) != 1 || u.Debts["a"].Cost != 50 {
+	if err != nil || len(u.Debts) != 1 || u.Debts["a"].Units != 50 {
 		t.Errorf("usage shows debts %v, %v", u.Debts, err)
 	}
 	if n, err := tapped.engine.FinishDebts(t.Context()); !errors.Is(err, headroom.Throttled) || n.Left < 1 {

@@ -188,7 +188,7 @@ func refuses(l headroom.LimitState) bool {
 
 // counts returns how many units of a hold count in the current window of some limit of the plan. Units
 // that were held in a window that has closed no longer count.
-func (x *explanation) counts(h headroom.Record) (units int64) {
+func (x *explanation) counts(h headroom.HoldUsage) (units int64) {
 	for _, l := range x.decision.Limits {
 		if l.Limit == headroom.Unlimited {
 			continue

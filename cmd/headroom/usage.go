@@ -126,21 +126,21 @@ type jsonDebt struct {
 
 // debtsJSON lists the debts that are not settled yet, the oldest first.
 func debtsJSON(u headroom.Usage) []jsonDebt {
-	return listed(u.Debts, func(d headroom.Debt) time.Time { return d.Since }, func(id string, d headroom.Debt) jsonDebt {
-		return jsonDebt{Operation: id, Organisation: d.To, Units: d.Cost, Since: d.Since}
+	return listed(u.Debts, func(d headroom.DebtUsage) time.Time { return d.Since }, func(id string, d headroom.DebtUsage) jsonDebt {
+		return jsonDebt{Operation: id, Organisation: d.Organisation, Units: d.Units, Since: d.Since}
 	})
 }
 
 // holdsJSON lists the live holds. The one that ends first comes first.
 func holdsJSON(u headroom.Usage) []jsonHold {
-	return listed(u.Holds, func(h headroom.Record) time.Time { return h.Expires }, func(id string, h headroom.Record) jsonHold {
-		return jsonHold{Operation: id, Units: h.Cost, Expires: h.Expires}
+	return listed(u.Holds, func(h headroom.HoldUsage) time.Time { return h.Expires }, func(id string, h headroom.HoldUsage) jsonHold {
+		return jsonHold{Operation: id, Units: h.Units, Expires: h.Expires}
 	})
 }
 
 // grantsJSON lists the live grants in the order in which their units are spent.
 func grantsJSON(u headroom.Usage) []jsonGrant {
-	return listed(u.Grants, func(g headroom.Grant) time.Time { return g.Expires }, func(id string, g headroom.Grant) jsonGrant {
+	return listed(u.Grants, func(g headroom.GrantUsage) time.Time { return g.Expires }, func(id string, g headroom.GrantUsage) jsonGrant {
 		return jsonGrant{ID: id, Units: g.Units, Used: g.Used, Expires: g.Expires}
 	})
 }

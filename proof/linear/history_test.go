@@ -300,7 +300,7 @@ func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start 
 			grants = append(grants, grantText(id, u.Grants[id].Units, u.Grants[id].Used))
 		}
 		for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
-			living = append(living, holdText(id, u.Holds[id].Cost))
+			living = append(living, holdText(id, u.Holds[id].Units))
 		}
 		byNumber := func(a, b string) int { return cmp.Compare(number(a), number(b)) }
 		slices.SortFunc(grants, byNumber)
