@@ -327,6 +327,7 @@ func (p *play) reconcile(faults bool, age time.Duration) (r Reconciliation, err 
 	return r, err
 }
 
+// step lets one thing happen to one of the jobs, or time pass.
 func (p *play) step() {
 	id := jobIDs[p.dice("job")%len(jobIDs)]
 	switch p.dice("step") % 12 {
@@ -341,15 +342,7 @@ func (p *play) step() {
 			p.post(j.UserID, id, j.Attempt+1)
 		}
 	case 2, 3, 4:
-		var batch []letter
-		for range 1 + p.dice("batch")%3 {
-			if i, ok := pick(p, "message", p.queue); ok {
-				batch, p.queue = append(batch, p.queue[i]), slices.Delete(p.queue, i, i+1)
-			}
-		}
-		if len(batch) > 0 {
-			p.deliver(true, batch)
-		}
+		p.deliverSome()
 	case 5:
 		if i, ok := pick(p, "letter", p.dead); ok {
 			p.redrive(i)
@@ -367,37 +360,60 @@ func (p *play) step() {
 			}
 		}
 	case 9:
-		ended := p.which("FAILED", "TIMED_OUT", "ABORTED")
-		if i, ok := pick(p, "redrive", ended); ok {
-			name := ended[i]
-			p.call(name, false, fmt.Sprintf(`{"source":"aws.states","detail":{"name":%q,"status":"PENDING_REDRIVE","error":"Synthesis","input":%q}}`, name, p.w.runs.known[name].Input))
-			x := p.w.runs.known[name]
-			x.Status, x.Error, x.Cause = []string{"RUNNING", "PENDING_REDRIVE"}[p.dice("at once")%2], "", ""
-			p.w.runs.known[name] = x
-		}
-		for _, name := range p.which("PENDING_REDRIVE") {
-			if x := p.w.runs.known[name]; p.odds("begins", 2) {
-				x.Status = "RUNNING"
-				p.w.runs.known[name] = x
-			}
-		}
+		p.redriveSome()
 	case 10:
 		_, _ = p.reconcile(true, []time.Duration{0, time.Hour}[p.dice("age")%2])
 	case 11:
-		if left := monday.AddDate(0, 0, 10).Sub(p.w.clock); left > 0 {
-			p.w.clock = p.w.clock.Add(min(left, []time.Duration{time.Minute, time.Hour, 5 * time.Hour, 30 * time.Hour}[p.dice("time")%4]))
-		}
-		if p.odds("spends", 3) {
-			p.n++
-			r := headroom.Request{Subject: "alice", Meter: "slots", Operation: fmt.Sprint("spend-", p.n), Cost: 20, Now: p.w.clock}
-			if d, err := p.w.engine.Deduct(context.Background(), r); err != nil {
-				p.Fatal(err)
-			} else if d.Allowed {
-				p.spent["alice"] += 20
-			}
-		}
+		p.later()
 	}
 	p.check()
+}
+
+// deliverSome takes a few messages from the queue, in any order, and delivers them.
+func (p *play) deliverSome() {
+	var batch []letter
+	for range 1 + p.dice("batch")%3 {
+		if i, ok := pick(p, "message", p.queue); ok {
+			batch, p.queue = append(batch, p.queue[i]), slices.Delete(p.queue, i, i+1)
+		}
+	}
+	if len(batch) > 0 {
+		p.deliver(true, batch)
+	}
+}
+
+// redriveSome redrives an execution that has ended, and lets some of those begin that wait for it.
+func (p *play) redriveSome() {
+	ended := p.which("FAILED", "TIMED_OUT", "ABORTED")
+	if i, ok := pick(p, "redrive", ended); ok {
+		name := ended[i]
+		p.call(name, false, fmt.Sprintf(`{"source":"aws.states","detail":{"name":%q,"status":"PENDING_REDRIVE","error":"Synthesis","input":%q}}`, name, p.w.runs.known[name].Input))
+		x := p.w.runs.known[name]
+		x.Status, x.Error, x.Cause = []string{"RUNNING", "PENDING_REDRIVE"}[p.dice("at once")%2], "", ""
+		p.w.runs.known[name] = x
+	}
+	for _, name := range p.which("PENDING_REDRIVE") {
+		if x := p.w.runs.known[name]; p.odds("begins", 2) {
+			x.Status = "RUNNING"
+			p.w.runs.known[name] = x
+		}
+	}
+}
+
+// later lets time pass, and sometimes units be spent by another way than a job.
+func (p *play) later() {
+	if left := monday.AddDate(0, 0, 10).Sub(p.w.clock); left > 0 {
+		p.w.clock = p.w.clock.Add(min(left, []time.Duration{time.Minute, time.Hour, 5 * time.Hour, 30 * time.Hour}[p.dice("time")%4]))
+	}
+	if p.odds("spends", 3) {
+		p.n++
+		r := headroom.Request{Subject: "alice", Meter: "slots", Operation: fmt.Sprint("spend-", p.n), Cost: 20, Now: p.w.clock}
+		if d, err := p.w.engine.Deduct(context.Background(), r); err != nil {
+			p.Fatal(err)
+		} else if d.Allowed {
+			p.spent["alice"] += 20
+		}
+	}
 }
 
 // check holds what is so at all times.
