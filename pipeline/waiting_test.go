@@ -150,48 +150,52 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 // message is a dead letter, and reconciliations find that there is no execution. The letter is sent
 // on.
 func TestAJobThatWasNeverStartedRunsWhenItsMessageComes(t *testing.T) {
-	modes(t, func(t *testing.T, opts Options) {
-		for _, weeks := range []int{0, 1, 4} {
-			w := newWorld(t, opts)
-			message := body("a", "alice", "neural", 900)
-			w.runs.refuses = headroom.Errorf(headroom.Throttled, nil, "too many starts")
-			for range 5 {
-				w.send(message)
-			}
-			for range 3 {
-				w.clock = w.clock.Add(2 * time.Hour)
-				if r := w.reconcile(); r != (Reconciliation{Seen: 1, Waiting: 1}) {
-					t.Fatalf("%+v", r)
-				}
-			}
-			if j := w.record("a"); j.Status != Queued || j.Returns != 1 {
-				t.Fatalf("%+v", j)
-			}
-			// Starts are still refused, and it goes back once more.
-			w.send(message)
-			w.clock = w.clock.Add(2 * time.Hour)
-			w.reconcile()
-			if j := w.record("a"); j.Status != Queued || j.Returns != 2 {
-				t.Fatalf("%+v", j)
-			}
-			w.runs.refuses = nil
-			w.clock = w.clock.AddDate(0, 0, 7*weeks)
-			for range 2 {
-				if failed := w.send(message); failed != nil {
-					t.Fatal(failed)
-				}
-			}
-			if len(w.runs.known) != 1 {
-				t.Fatalf("executions %v", w.runs.known)
-			}
-			w.ends(ExecutionName("a", 1), `{}`)
-			w.send(message)
-			w.want("a", Succeeded, Charged, 30, 0)
-			if j := w.record("a"); j.Reason != "" || len(w.runs.known) != 1 {
-				t.Errorf("%+v", j)
-			}
+	for _, weeks := range []int{0, 1, 4} {
+		modes(t, func(t *testing.T, opts Options) { neverStarted(t, opts, weeks) })
+	}
+}
+
+func neverStarted(t *testing.T, opts Options, weeks int) {
+	w := newWorld(t, opts)
+	message := body("a", "alice", "neural", 900)
+	isQueued := func(returns int) {
+		t.Helper()
+		if j := w.record("a"); j.Status != Queued || j.Returns != returns {
+			t.Fatalf("%+v, want it queued after %d returns", j, returns)
 		}
-	})
+	}
+	w.runs.refuses = headroom.Errorf(headroom.Throttled, nil, "too many starts")
+	for range 5 {
+		w.send(message)
+	}
+	for range 3 {
+		w.clock = w.clock.Add(2 * time.Hour)
+		if r := w.reconcile(); r != (Reconciliation{Seen: 1, Waiting: 1}) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	isQueued(1)
+	// Starts are still refused, and it goes back once more.
+	w.send(message)
+	w.clock = w.clock.Add(2 * time.Hour)
+	w.reconcile()
+	isQueued(2)
+	w.runs.refuses = nil
+	w.clock = w.clock.AddDate(0, 0, 7*weeks)
+	for range 2 {
+		if failed := w.send(message); failed != nil {
+			t.Fatal(failed)
+		}
+	}
+	if len(w.runs.known) != 1 {
+		t.Fatalf("executions %v", w.runs.known)
+	}
+	w.ends(ExecutionName("a", 1), `{}`)
+	w.send(message)
+	w.want("a", Succeeded, Charged, 30, 0)
+	if j := w.record("a"); j.Reason != "" || len(w.runs.known) != 1 {
+		t.Errorf("%+v", j)
+	}
 }
 
 // TestAJobThatWentBackIsNotRefusedOnceItRuns: the start took effect after all, later than a

@@ -55,48 +55,55 @@ func TestAChangeReplacesOnlyWhatItSaw(t *testing.T) {
 	jobs := open(t, "dynoxide")
 	for n, from := range states {
 		for m, to := range states[1:] {
-			id := fmt.Sprintf("job-%d-%d", n, m)
-			was, is := in(from, id), in(to, id)
-			is.Attempt, is.UpdatedAt = 3, noon.Add(2*time.Hour)
-			stays := was
-			if from.Status == "" { // another was faster
-				stays = in(states[1], id)
-			}
-			if done, err := jobs.Swap(t.Context(), pipeline.Job{}, stays); err != nil || !done {
-				t.Fatal(done, err)
-			}
-			others := map[string]pipeline.Job{"no record": {}}
-			for field, change := range guarded {
-				other := stays
-				change(&other)
-				others[field] = other
-				if field == "Attempt" || field == "Returns" {
-					other.Attempt, other.Returns = 0, 0
-					others[field+" of an old record"] = other
-				}
-			}
-			for field, other := range others {
-				if done, err := jobs.Swap(t.Context(), other, is); err != nil || done {
-					t.Errorf("from %v to %v, with another %s: %v, %v", from.Status, to.Status, field, done, err)
-				}
-			}
-			if j, found, err := jobs.Get(t.Context(), id); err != nil || !found || j != stays {
-				t.Errorf("from %v to %v, what was not seen is replaced: %+v, %v, %v", from.Status, to.Status, j, found, err)
-			}
-			// What is no guard does not matter: another may have written a reason.
-			seen := pipeline.Job{ID: id, UserID: stays.UserID, Status: stays.Status, Charge: stays.Charge, Attempt: stays.Attempt, Returns: stays.Returns}
-			if done, err := jobs.Swap(t.Context(), seen, is); err != nil || !done {
-				t.Errorf("from %v to %v: %v, %v", from.Status, to.Status, done, err)
-			}
-			if j, found, err := jobs.Get(t.Context(), id); err != nil || !found || j != is {
-				t.Errorf("from %v to %v: %+v, %v, %v", from.Status, to.Status, j, found, err)
-			}
-			// A delivery of the same change again is late.
-			if done, err := jobs.Swap(t.Context(), stays, is); err != nil || done {
-				t.Errorf("from %v to %v, again: %v, %v", from.Status, to.Status, done, err)
-			}
+			replaced(t, jobs, fmt.Sprintf("job-%d-%d", n, m), from, to)
 		}
 	}
+}
+
+// others are records that differ from one in what is guarded, and none.
+func others(stays pipeline.Job) map[string]pipeline.Job {
+	all := map[string]pipeline.Job{"no record": {}}
+	for field, change := range guarded {
+		other := stays
+		change(&other)
+		all[field] = other
+	}
+	old := stays
+	old.Attempt, old.Returns = 0, 0
+	all["Attempt of an old record"] = old
+	return all
+}
+
+// replaced changes the record of a job from one state to another.
+func replaced(t *testing.T, jobs *onaws.Jobs, id string, from, to pipeline.Job) {
+	t.Helper()
+	swap := func(what string, was, is pipeline.Job, want bool) {
+		t.Helper()
+		if done, err := jobs.Swap(t.Context(), was, is); err != nil || done != want {
+			t.Errorf("from %v to %v, %s: %v, %v, want %v", from.Status, to.Status, what, done, err, want)
+		}
+	}
+	reads := func(want pipeline.Job) {
+		t.Helper()
+		if j, found, err := jobs.Get(t.Context(), id); err != nil || !found || j != want {
+			t.Errorf("from %v to %v: %+v, %v, %v, want %+v", from.Status, to.Status, j, found, err, want)
+		}
+	}
+	stays, is := in(from, id), in(to, id)
+	is.Attempt, is.UpdatedAt = 3, noon.Add(2*time.Hour)
+	if from.Status == "" { // another was faster
+		stays = in(states[1], id)
+	}
+	swap("as it was", pipeline.Job{}, stays, true)
+	for field, other := range others(stays) {
+		swap("with another "+field, other, is, false)
+	}
+	reads(stays)
+	// What is no guard does not matter: another may have written a reason.
+	seen := pipeline.Job{ID: id, UserID: stays.UserID, Status: stays.Status, Charge: stays.Charge, Attempt: stays.Attempt, Returns: stays.Returns}
+	swap("as it was seen", seen, is, true)
+	reads(is)
+	swap("again, which is late", stays, is, false)
 }
 
 // TestAJobWithoutARecordIsNotChanged: one that time to live has deleted does not come back half.
