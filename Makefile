@@ -106,11 +106,12 @@ static: $(TOOLS)/go/stamp
 		if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	go vet ./...
 	$(TOOLS)/go/staticcheck ./...
+	$(TOOLS)/go/errcheck -ignoretests -exclude tools/errcheck.txt ./...
 
-check: static ## the quick loop, under a minute and with Go alone: gofmt, vet, staticcheck, short tests
+check: static ## the quick loop, under a minute and with Go alone: gofmt, vet, staticcheck, errcheck, short tests
 	go test -short -timeout $(TEST_TIMEOUT) $(QUICK)
 
-lint: static $(TOOLS)/aws/stamp ## gofmt, go vet, staticcheck, cfn-lint, govulncheck
+lint: static $(TOOLS)/aws/stamp ## gofmt, go vet, staticcheck, errcheck, cfn-lint, govulncheck
 	$(TOOLS)/aws/bin/cfn-lint deploy/aws/template.yaml
 	@# Govulncheck reads a database on the network. That it cannot be reached is no finding, and no
 	@# reason to stop work.

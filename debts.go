@@ -30,7 +30,7 @@ type silent struct{ errors sync.Map }
 // cannot be settled now stays for the next one.
 func (e *Engine) settleSeen(ctx context.Context, q Query, v View) {
 	if len(v.State.Debts) > 0 {
-		e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
+		_, _, _ = e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
 	}
 }
 

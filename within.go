@@ -290,7 +290,7 @@ func (p *payment) settle(ctx context.Context) (err error) {
 		return id == p.r.Operation || !there || before.String() != d.String()
 	})
 	if len(left) > 0 {
-		e.settleDebts(ctx, query(p.r), after, left, &silent{})
+		_, _, _ = e.settleDebts(ctx, query(p.r), after, left, &silent{})
 	}
 	return nil
 }

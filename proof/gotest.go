@@ -208,7 +208,7 @@ func (p *proof) collect() {
 	if err != nil {
 		return // none yet
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	if _, err := f.Seek(p.read, 0); err != nil {
 		return
 	}

@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 	asJSON := flag.Bool("json", false, "print the rows as JSON, one a line; took is in seconds")
 	fuzzTime := flag.Duration("fuzztime", 5*time.Minute, "how long each fuzz target runs")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(),
+		_, _ = fmt.Fprintf(flag.CommandLine.Output(),
 			"Run the long versions of the tests that show that the count is right, and print a table. "+
 				"`make tools` comes first.\n\n"+
 				"  go run ./proof\n  go run ./proof -part \"clocks,fuzz\" -fuzztime 30s\n\nParts: %s\n\n",

@@ -192,7 +192,7 @@ func run(command []string, port string) (*process, error) {
 	}
 	p := &process{url: url, stdin: stdin, output: out, ended: make(chan struct{})}
 	go func() {
-		cmd.Wait() // closes stdin too, which ends the leash
+		_ = cmd.Wait() // closes stdin too, which ends the leash
 		close(p.ended)
 	}()
 	select {

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	least := flags.Float64("least", 0, "fail if a smaller share is noticed, in percent")
 	verbose := flags.Bool("v", false, "tell for each change which test notices it")
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(),
+		_, _ = fmt.Fprint(flags.Output(),
 			"Change packages in small ways, one at a time, and list the changes that no test notices.\n\n"+
 				"  go run ./proof/mutants [flags] PACKAGES\n\n")
 		flags.PrintDefaults()

@@ -174,11 +174,11 @@ func (r *runner) try(all []mutant) (sum summary, err error) {
 			done++
 			switch {
 			case v == survived:
-				fmt.Fprintf(r.out, "NOT NOTICED  %s\n", m)
+				_, _ = fmt.Fprintf(r.out, "NOT NOTICED  %s\n", m)
 			case v == unreached:
-				fmt.Fprintf(r.out, "NOT REACHED  %s\n", m)
+				_, _ = fmt.Fprintf(r.out, "NOT REACHED  %s\n", m)
 			case v == noticed && r.verbose:
-				fmt.Fprintf(r.out, "noticed      %s  by %s\n", m, by)
+				_, _ = fmt.Fprintf(r.out, "noticed      %s  by %s\n", m, by)
 			}
 			if done%50 == 0 {
 				fmt.Fprintf(os.Stderr, "%d of %d: %s\n", done, len(all), sum)
@@ -224,7 +224,7 @@ func blocks(profile string) (all []block, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		m := profiled.FindStringSubmatch(lines.Text())
