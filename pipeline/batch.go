@@ -52,8 +52,8 @@ type BatchFailure struct {
 // at most Options.PerMessage, so that a call that hangs costs its own message and no other.
 //
 // If the event is not a batch (there are no Records, or one has no id), Consume fails with
-// Invalid and has done nothing. Lambda would take an empty answer for a success and delete all
-// messages.
+// headroom.Invalid and has done nothing. Lambda would take an empty answer for a success and delete
+// all messages.
 func (p *Pipeline) Consume(ctx context.Context, b Batch) (BatchFailures, error) {
 	failures := BatchFailures{Items: []BatchFailure{}}
 	if b.Records == nil {

@@ -59,7 +59,7 @@ type lastStep struct {
 
 // Callback finishes a job. The event is what the last step of the state machine sends, or an event
 // of an execution's status change. An event that tells of no end does nothing. Callback fails with
-// Invalid if the event is neither, and may be called again after any failure.
+// headroom.Invalid if the event is neither, and may be called again after any failure.
 func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result, error) {
 	began := time.Now()
 	o, ended, err := p.read(ctx, event)

@@ -24,6 +24,7 @@ type crash struct{ after int }
 // wire stands between the handlers and everything that they write to. It counts the writes, and
 // cuts the handler off after the one that is set.
 type wire struct {
+	mu     sync.Mutex // of writes: a reconciliation has workers
 	writes int
 	cut    int   // after how many writes; 0: never
 	fail   error // the next write to the quota fails with it, before it is made
@@ -59,9 +60,12 @@ func answer[T any](f fault, call func() (T, bool, error)) (value T, ok bool, err
 }
 
 func (w *wire) wrote() {
+	w.mu.Lock()
 	w.writes++
-	if w.writes == w.cut {
-		panic(crash{w.writes})
+	n := w.writes
+	w.mu.Unlock()
+	if n == w.cut {
+		panic(crash{n})
 	}
 }
 
