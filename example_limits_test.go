@@ -54,14 +54,14 @@ func ExampleEngine_Release() {
 		return
 	}
 	for range 2 {
-		d, err := engine.Release(ctx, job)
+		d, err := engine.Release(ctx, job.Held())
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		fmt.Printf("%s, %d used and %d held, replay %t\n", d.Reason, d.Used, d.Held, d.Replay)
 	}
-	_, err = engine.Release(ctx, headroom.Request{Subject: "mira", Meter: "slots", Operation: "job-2"})
+	_, err = engine.Release(ctx, headroom.HeldRequest{Subject: "mira", Meter: "slots", Operation: "job-2"})
 	fmt.Println(errors.Is(err, headroom.NotFound))
 
 	// Output:

@@ -49,6 +49,24 @@ type Request struct {
 
 func (r Request) key() Key { return Key{Subject: r.Subject, Meter: r.Meter} }
 
+// Held names the hold that Hold takes for r, for Release and Extend.
+func (r Request) Held() HeldRequest {
+	return HeldRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Plan: r.Plan, AnyPlan: r.AnyPlan, Now: r.Now}
+}
+
+// HeldRequest names a hold that is to be released or to last longer.
+type HeldRequest struct {
+	Subject, Meter string
+	Operation      string    // under which the units are held
+	Plan           string    // as in Request
+	AnyPlan        bool      // as in Request
+	Now            time.Time // as in Request
+}
+
+func (r HeldRequest) request() Request {
+	return Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Plan: r.Plan, AnyPlan: r.AnyPlan, Now: r.Now}
+}
+
 // RefundRequest asks that units of a charge come back.
 type RefundRequest struct {
 	Subject, Meter string

@@ -273,9 +273,9 @@ func (s *story) ask(e *headroom.Engine, words []string) (headroom.Decision, erro
 	case "settle":
 		return e.Settle(ctx, r)
 	case "release":
-		return e.Release(ctx, r)
+		return e.Release(ctx, r.Held())
 	case "extend":
-		return e.Extend(ctx, r, lasts)
+		return e.Extend(ctx, r.Held(), lasts)
 	case "refund":
 		return e.Refund(ctx, headroom.RefundRequest{Subject: r.Subject, Meter: meter, ID: words[2], Operation: said["of"], Units: r.Cost})
 	case "grant":

@@ -82,20 +82,24 @@ func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
 	return e.run(ctx, nil, query(r), e.rules.settle(r))
 }
 
-// Release gives back the units of a hold whose work was not done. r.Cost is not looked at.
-func (e *Engine) Release(ctx context.Context, r Request) (Decision, error) {
-	if err := e.validate(r, true); err != nil {
+// Release gives back the units of a hold whose work was not done. If no hold of the operation is
+// remembered, the error is NotFound; if the hold is over, it is Expired, and its units have come back.
+func (e *Engine) Release(ctx context.Context, r HeldRequest) (Decision, error) {
+	of := r.request()
+	if err := e.validate(of, true); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(r), e.rules.release(r))
+	return e.run(ctx, nil, query(of), e.rules.release(of))
 }
 
-// Extend makes a live hold last from now on as long as lasts. r.Cost is not looked at.
-func (e *Engine) Extend(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
-	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
+// Extend makes a live hold last from now on as long as lasts, in whole seconds. It fails as Release
+// does.
+func (e *Engine) Extend(ctx context.Context, r HeldRequest, lasts time.Duration) (Decision, error) {
+	of := r.request()
+	if err := cmp.Or(e.validate(of, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(r), e.rules.extend(r, lasts))
+	return e.run(ctx, nil, query(of), e.rules.extend(of, lasts))
 }
 
 // Refund gives back units of a charge: once for each r.ID, and never more than was charged. If the

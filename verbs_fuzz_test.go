@@ -85,7 +85,7 @@ func FuzzNoSumOverflows(f *testing.F) {
 			case 2:
 				d, err = e.Settle(t.Context(), of)
 			case 3:
-				d, err = e.Release(t.Context(), of)
+				d, err = e.Release(t.Context(), of.Held())
 			case 4:
 				d, err = e.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: id, ID: ids[int(verb/16)%len(ids)], Units: of.Cost})
 			case 5:

@@ -33,7 +33,7 @@ func (r *rig) holds(subject, id string, cost int64, lasts time.Duration) {
 
 func (r *rig) releases(subject, id string) {
 	r.Helper()
-	if d, err := r.engine.Release(r.Context(), request(subject, id, 0)); err != nil || !d.Allowed {
+	if d, err := r.engine.Release(r.Context(), request(subject, id, 0).Held()); err != nil || !d.Allowed {
 		r.Fatalf("release %s: %+v, %v", id, d, err)
 	}
 }

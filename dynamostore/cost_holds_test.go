@@ -26,8 +26,8 @@ func TestCostOfHolds(t *testing.T) {
 		a.allows(a.engine.Hold(t.Context(), request("u", "job-2", 20), time.Hour))
 		a.cost("its settlement at more,"+with, func() { a.allows(a.engine.Settle(t.Context(), request("u", "job-2", 25))) })
 		a.allows(a.engine.Hold(t.Context(), request("u", "job-3", 20), time.Hour))
-		a.cost("its extension,"+with, func() { a.allows(a.engine.Extend(t.Context(), request("u", "job-3", 0), 2*time.Hour)) })
-		a.cost("its release,"+with, func() { a.allows(a.engine.Release(t.Context(), request("u", "job-3", 0))) })
+		a.cost("its extension,"+with, func() { a.allows(a.engine.Extend(t.Context(), request("u", "job-3", 0).Held(), 2*time.Hour)) })
+		a.cost("its release,"+with, func() { a.allows(a.engine.Release(t.Context(), request("u", "job-3", 0).Held())) })
 		a.cost("a deduction,"+with, func() { a.allows(a.engine.Deduct(t.Context(), request("u", "job-4", 5))) })
 		a.cost("a refund,"+with, func() {
 			a.allows(a.engine.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "charged", ID: "refund", Units: 5}))

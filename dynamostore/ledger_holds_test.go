@@ -80,7 +80,7 @@ func TestASettlementWhileIdsMoveHappensOnce(t *testing.T) {
 			if d, err := r.engine.Hold(t.Context(), request("u", "begun", 20), time.Hour); err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
-			if d, err := r.engine.Release(t.Context(), request("u", "begun", 20)); err != nil || d.Reason != headroom.ReasonReleased {
+			if d, err := r.engine.Release(t.Context(), request("u", "begun", 20).Held()); err != nil || d.Reason != headroom.ReasonReleased {
 				t.Fatal(d, err)
 			}
 		}, func(other *rig) {
@@ -114,7 +114,7 @@ func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
 		if d, err := r.engine.Hold(t.Context(), request("u", headroom.OperationWithin("user", "begun"), 20), time.Hour); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		if d, err := r.engine.Release(t.Context(), request("u", headroom.OperationWithin("user", "begun"), 20)); err != nil {
+		if d, err := r.engine.Release(t.Context(), request("u", headroom.OperationWithin("user", "begun"), 20).Held()); err != nil {
 			t.Fatal(d, err)
 		}
 		other, late := r.another(), false

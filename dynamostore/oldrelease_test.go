@@ -106,7 +106,7 @@ func (r *releases) this(verb ...string) bool {
 	case "settle":
 		d, err = r.engine.Settle(ctx, operation(verb[4], verb[2]))
 	case "release":
-		d, err = r.engine.Release(ctx, operation(verb[3], "0"))
+		d, err = r.engine.Release(ctx, operation(verb[3], "0").Held())
 	case "refund":
 		units, bad := strconv.ParseInt(verb[7], 10, 64)
 		if bad != nil {

@@ -71,7 +71,7 @@ func (p step) perform(e *headroom.Engine) (done bool, err error) {
 	case headroom.KindSettled:
 		d, err = e.Settle(ctx, r)
 	case headroom.KindReleased:
-		d, err = e.Release(ctx, r)
+		d, err = e.Release(ctx, r.Held())
 	case headroom.KindRefund:
 		d, err = e.Refund(ctx, headroom.RefundRequest{Subject: p.Subject, Meter: "slots", Operation: p.Of, ID: p.ID, Units: p.Cost})
 	case headroom.KindGrant:

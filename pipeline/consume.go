@@ -146,7 +146,7 @@ func (p *Pipeline) covered(ctx context.Context, j Job) (bool, error) {
 	}
 	r := p.request(j, operation(j.ID, j.Attempt))
 	r.AnyPlan = true // the plan may have changed since the job was admitted
-	_, err := p.engine.Extend(ctx, r, p.opts.Hold)
+	_, err := p.engine.Extend(ctx, r.Held(), p.opts.Hold)
 	if !noHold(err) {
 		return err == nil, err
 	}
@@ -170,7 +170,7 @@ func (p *Pipeline) hold(ctx context.Context, r headroom.Request) (headroom.Decis
 		// It was taken now, or refused. Or it is a replay of a charge, which holds nothing.
 		return d, err
 	}
-	if _, err = p.engine.Extend(ctx, r, p.opts.Hold); errors.Is(err, headroom.Expired) {
+	if _, err = p.engine.Extend(ctx, r.Held(), p.opts.Hold); errors.Is(err, headroom.Expired) {
 		return p.engine.Hold(ctx, r, p.opts.Hold) // the old one ended between the two calls
 	}
 	return d, err

@@ -182,7 +182,7 @@ func (p *Pipeline) afterwards(ctx context.Context, o outcome, seen sighting) (si
 func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 	r := p.request(j, id)
 	r.AnyPlan = true // units come back under every plan
-	_, err := p.engine.Release(ctx, r)
+	_, err := p.engine.Release(ctx, r.Held())
 	if noHold(err) {
 		return nil
 	}

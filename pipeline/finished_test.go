@@ -340,7 +340,7 @@ func TestAChargeBetweenDeductionAndNoteIsFound(t *testing.T) {
 		},
 		"its hold was released": func(t *testing.T, w *world, r headroom.Request) {
 			_, _ = w.engine.Hold(context.Background(), r, time.Hour)
-			if _, err := w.engine.Release(context.Background(), r); err != nil {
+			if _, err := w.engine.Release(context.Background(), r.Held()); err != nil {
 				t.Fatal(err)
 			}
 		},

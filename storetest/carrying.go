@@ -158,7 +158,7 @@ func carriedIsNoSecondAllowance(t *testing.T, h Harness) {
 func carriesOverNoExtended(t *testing.T, h Harness) {
 	for name, late := range map[string]func(a account) (headroom.Decision, error){
 		"extend": func(a account) (headroom.Decision, error) {
-			return a.engine.Extend(t.Context(), a.request("held", 0), time.Hour)
+			return a.engine.Extend(t.Context(), a.request("held", 0).Held(), time.Hour)
 		},
 		"settle": func(a account) (headroom.Decision, error) {
 			return a.engine.Settle(t.Context(), a.request("held", 100))

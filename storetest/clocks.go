@@ -131,7 +131,7 @@ func manyAreBroughtBack(t *testing.T, h Harness) {
 	if d := a.takes(id(ahead-1), 10, true); !d.Replay {
 		t.Errorf("no replay: %s", text(d))
 	}
-	if _, err := a.engine.Release(t.Context(), a.request("held", 5)); err != nil {
+	if _, err := a.engine.Release(t.Context(), a.request("held", 5).Held()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.engine.Refund(t.Context(), a.refundOf(id(ahead-2), "back", 0)); err != nil {

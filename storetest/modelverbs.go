@@ -150,8 +150,10 @@ func (p *play) held(v verb) {
 	case settle:
 		want = c.settle()
 	case release:
+		c.r.SkipClosed = false // a release cannot ask for it
 		want = c.release()
 	default:
+		c.r.SkipClosed = false
 		want = c.extend(lasts)
 	}
 	p.learn(key, d)

@@ -56,9 +56,9 @@ func do(ctx context.Context, e *headroom.Engine, v verb, r headroom.Request, las
 	case settle:
 		return e.Settle(ctx, r)
 	case release:
-		return e.Release(ctx, r)
+		return e.Release(ctx, r.Held())
 	default:
-		return e.Extend(ctx, r, lasts)
+		return e.Extend(ctx, r.Held(), lasts)
 	}
 }
 

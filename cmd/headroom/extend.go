@@ -29,7 +29,7 @@ expired cannot be extended, because its units have come back and may be spent.`,
 			}
 			return a.decide(cmd, args, &spend, said{done: "extended", again: "extended before"},
 				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
-					return untilExpiry(e.Extend(ctx, r, lasts.Duration))
+					return untilExpiry(e.Extend(ctx, r.Held(), lasts.Duration))
 				})
 		},
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lumcast/headroom"
@@ -22,7 +24,11 @@ by themselves.`,
 			if err := needed(cmd, "operation", "the id of the hold"); err != nil {
 				return err
 			}
-			return a.decide(cmd, args, &spend, said{done: "released", again: "released before"}, plainly((*headroom.Engine).Release))
+			return a.decide(cmd, args, &spend, said{done: "released", again: "released before"},
+				func(ctx context.Context, e *headroom.Engine, r headroom.Request) (answer, error) {
+					d, err := e.Release(ctx, r.Held())
+					return answer{Decision: d}, err
+				})
 		},
 	}
 	spend.operationFlags(cmd)

@@ -444,9 +444,9 @@ func (o op) run(ctx context.Context, c caller) outcome {
 	case "settle":
 		d, err = c.engine.Settle(ctx, r)
 	case "release":
-		d, err = c.engine.Release(ctx, r)
+		d, err = c.engine.Release(ctx, r.Held())
 	case "extend":
-		d, err = c.engine.Extend(ctx, r, o.lasts)
+		d, err = c.engine.Extend(ctx, r.Held(), o.lasts)
 	case "refund":
 		d, err = c.engine.Refund(ctx, headroom.RefundRequest{Subject: o.who(), Meter: "slots", Operation: o.of, ID: o.id, Units: o.cost})
 	case "grant":

@@ -275,7 +275,7 @@ func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start 
 	case settle:
 		d, err = e.Settle(ctx, r)
 	case release:
-		d, err = e.Release(ctx, r)
+		d, err = e.Release(ctx, r.Held())
 	case refund:
 		d, err = e.Refund(ctx, headroom.RefundRequest{Subject: subject, Meter: meter, Operation: ids[a.of], ID: ids[a.id], Units: a.units})
 	case grant:

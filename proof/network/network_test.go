@@ -215,7 +215,7 @@ func (n *run) call(ctx context.Context, e *headroom.Engine, a *account, w *work)
 	case settle:
 		return e.Settle(ctx, r)
 	case release:
-		return e.Release(ctx, r)
+		return e.Release(ctx, r.Held())
 	}
 	return e.Deduct(ctx, r)
 }
