@@ -16,7 +16,7 @@ import (
 
 // Row is one finished piece of work.
 type Row struct {
-	Line      int       // in the file, from 1; the header has one too
+	Line      int       // the number of its line in the file; the header is line 1
 	At        time.Time // when the work was finished
 	Subject   string
 	Operation string
@@ -24,10 +24,11 @@ type Row struct {
 	Quantity  float64
 }
 
-// columns are the names that the header gives, in any order and among others.
+// columns are the names that the header must have, in any order. It may have others too.
 var columns = []string{"completed_at", "subject", "operation", "quality", "duration_seconds"}
 
-// maxLine bounds a line, in bytes: far above what the longest names need, far below what a file without line ends would take.
+// maxLine is how long a line may be, in bytes. The longest names need far less, and a file without
+// line ends would take far more.
 const maxLine = 1 << 16
 
 // BadRow says why a row cannot be used.
@@ -40,15 +41,16 @@ func (e *BadRow) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Er
 
 func (e *BadRow) Unwrap() error { return e.Err }
 
-// Reader reads rows of CSV (RFC 4180): a header line, then one row a line, in which a quoted field may not span lines: what is wrong with one row cannot swallow the next.
+// Reader reads rows of CSV (RFC 4180): a header line, then one row on each line. A quoted field
+// must end on its line, so that a mistake in one row cannot swallow the next.
 type Reader struct {
 	text *bufio.Reader
 	line int
 	at   map[string]int // index of each column
-	need int            // fields in a row
+	need int            // how many fields a row has
 }
 
-// NewReader reads the header. Text compressed by gzip is known by its first bytes.
+// NewReader reads the header. It recognizes gzip by the first bytes.
 func NewReader(r io.Reader) (*Reader, error) {
 	raw := bufio.NewReaderSize(r, maxLine)
 	if magic, err := raw.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -84,7 +86,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return reader, nil
 }
 
-// Next returns the next row, io.EOF after the last, and a *BadRow for a row that cannot be used; reading goes on after it.
+// Next returns the next row, and io.EOF after the last one. For a row that cannot be used it
+// returns a *BadRow, after which reading can go on.
 func (r *Reader) Next() (Row, error) {
 	fields, err := r.next()
 	if err != nil {

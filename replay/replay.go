@@ -1,7 +1,10 @@
-// Package replay runs a log of finished work through a quota, each row at its own time, and sums up what was admitted.
+// Package replay runs a log of finished work through a quota, each row at its own time, and sums up
+// what was admitted.
 //
-// The rows of a subject are decided in the order of the log, those of different subjects side by side. A log that was stopped anywhere is replayed from its start:
-// what was charged is known by its operation id, and what belongs to a window that has closed for its subject is late, and not charged.
+// The rows of a subject are decided in the order of the log. Rows of different subjects are decided
+// at the same time. If a replay was stopped, run it again from its start. Rows that were charged
+// before are recognized by their operation ids. A row is late if its window has closed for its
+// subject, and is not charged.
 package replay
 
 import (
@@ -17,13 +20,15 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// DefaultWorkers is how many rows are under way at the same time unless Options say otherwise.
+// DefaultWorkers is how many rows are decided at the same time unless Options say otherwise.
 const DefaultWorkers = 32
 
-// queued is how many rows wait for each worker: enough that a subject with many rows in a row seldom keeps the others from theirs.
+// queued is how many rows may wait for each worker. It is large enough that a subject with many
+// rows in a row seldom delays the others.
 const queued = 256
 
-// maxTries bounds how often a row is sent to a store that fails: about half a minute in all.
+// maxTries is how often a row is sent to a store that fails. All tries together take about half a
+// minute.
 const maxTries = 12
 
 // Deducter is the part of headroom.Engine that a replay needs.
@@ -33,15 +38,25 @@ type Deducter interface {
 
 // Options are the settings of a replay.
 type Options struct {
-	Meter   string          // of what the rows are charged
-	Prices  headroom.Prices // turns a row's class and quantity into its cost
-	Workers int             // rows under way at the same time, of different subjects. Zero: DefaultWorkers
-	Bad     func(*BadRow)   // hears of each bad row, one at a time. Nil: they are only counted
-	Done    func()          // called after each row, by many goroutines. Nil: nobody asks
+	// Meter is the meter that the rows are charged to.
+	Meter string
+	// Prices turn the class and the quantity of a row into its cost.
+	Prices headroom.Prices
+	// Workers is how many rows are decided at the same time. Zero means DefaultWorkers.
+	Workers int
+	// Bad is called for each bad row, for one at a time. If it is nil, bad rows are only counted.
+	Bad func(*BadRow)
+	// Done is called after each row, by several goroutines at once. It may be nil.
+	Done func()
 }
 
-// Run replays log. It returns what was done also when it fails: because the log cannot be read, because the store fails for good (what may pass is tried again with the same id), or with the cause of ctx after the rows under way when that is cancelled.
-// In each case it is safe to replay the log from its start. A read of the log that waits for input when ctx is cancelled is not waited for: log is not to be used again.
+// Run replays log. It fails if the log cannot be read, or if the store fails for good. It tries
+// again, with the same id, after an error that may go away. When ctx is cancelled, Run finishes the
+// rows that are under way, and returns the cause. In each case it returns what was done so far, and
+// it is safe to replay the log from its start.
+//
+// Run does not wait for a read of the log that still waits for input when ctx is cancelled. Do not
+// use log again.
 func Run(ctx context.Context, engine Deducter, log *Reader, opts Options) (Summary, error) {
 	if opts.Workers == 0 {
 		opts.Workers = DefaultWorkers
@@ -75,7 +90,7 @@ func Run(ctx context.Context, engine Deducter, log *Reader, opts Options) (Summa
 	return sum(parts), context.Cause(ctx)
 }
 
-// run is what the goroutines of one replay share.
+// run holds what the goroutines of one replay share.
 type run struct {
 	engine Deducter
 	opts   Options
@@ -83,7 +98,8 @@ type run struct {
 	badMu  sync.Mutex
 }
 
-// feed gives each row to the worker that its subject belongs to, until the log ends, cannot be read, or ctx is done.
+// feed gives each row to the worker for its subject, until the log ends, cannot be read, or ctx is
+// done.
 func (r *run) feed(ctx context.Context, log *Reader, queues []chan Row, part *tallies) {
 	seed := maphash.MakeSeed()
 	lines := make(chan line)
@@ -114,13 +130,14 @@ func (r *run) feed(ctx context.Context, log *Reader, queues []chan Row, part *ta
 	}
 }
 
-// line is what Reader.Next returned.
+// line is a result of Reader.Next.
 type line struct {
 	row Row
 	err error
 }
 
-// read sends what it reads until the log ends or ctx is done. It is a goroutine of its own because a read from a terminal or a pipe may never return.
+// read sends what it reads until the log ends or ctx is done. It has a goroutine of its own,
+// because a read from a terminal or a pipe may never return.
 func read(ctx context.Context, log *Reader, lines chan<- line) {
 	for {
 		row, err := log.Next()
@@ -159,7 +176,8 @@ func (r *run) deduct(ctx context.Context, row Row) (headroom.Decision, error) {
 		Now: row.At, SkipClosed: true,
 	}
 	for try := 1; ; try++ {
-		// Who cancels wants the row under way to be finished and counted, not cut off with its outcome unknown.
+		// After a cancellation the row under way is still finished and counted. If it were cut off, its
+		// outcome would be unknown.
 		d, err := r.engine.Deduct(context.WithoutCancel(ctx), request)
 		if err == nil || try == maxTries || !passing(err) || !pause(ctx, try) {
 			return d, err
@@ -188,7 +206,8 @@ func passing(err error) bool {
 	return headroom.CodeOf(err).Retryable()
 }
 
-// pause waits before another try: from 10 ms doubled to about 10 s, the half of it by chance. It reports false if ctx ends first.
+// pause waits before another try. The longest wait doubles from 10 ms to about 10 s, and half of it
+// is random. pause reports false if ctx ends first.
 func pause(ctx context.Context, try int) bool {
 	most := 10 * time.Millisecond << min(try, 10)
 	wait := time.NewTimer(most/2 + rand.N(most/2))

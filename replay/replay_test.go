@@ -223,7 +223,9 @@ func TestNoWorkers(t *testing.T) {
 	}
 }
 
-// FuzzReader holds that no text makes the reader panic or stop: it gives a row or names a bad one for every line that is not empty. What it reads is what a reader of CSV makes of the line, and costs something or is an error.
+// FuzzReader holds that no text makes the reader panic or stop: it gives a row or names a bad one
+// for every line that is not empty. What it reads is what a reader of CSV makes of the line, and
+// costs something or is an error.
 func FuzzReader(f *testing.F) {
 	f.Add(header + "2026-05-25T10:00:00Z,a,job-1,standard,60\r\n\r\nx\n")
 	f.Add("\ufeffduration_seconds,\"subject\",operation,quality,completed_at\n1,\"a\"\"b\",c,d,2026-05-25T10:00:00+14:00")

@@ -11,13 +11,16 @@ import (
 	"github.com/lumcast/headroom/internal/saturate"
 )
 
-// Tally counts rows by how they fell. Rows is always the sum of Admitted, Refused, Replayed, Late and Errors.
+// Tally counts rows by what became of them. Rows is always the sum of Admitted, Refused, Replayed,
+// Late and Errors.
 type Tally struct {
 	Rows     int64
 	Admitted int64
 	Refused  int64
 	NeverFit int64 // of those refused: greater than the limit by themselves
-	Replayed int64 // charged before: by an earlier run, by an earlier row of the same id, or by a try of this row whose answer was lost
+	// charged before: by an earlier run, by an earlier row of the same id, or by a try of this row
+	// whose answer was lost
+	Replayed int64
 	Late     int64 // of a window that had closed for the subject: counted, not charged
 	Errors   int64 // bad rows, skipped
 
@@ -29,7 +32,9 @@ type Tally struct {
 type Summary struct {
 	Tally
 	Subjects []SubjectTally // the heaviest first: by units charged and refused together
-	// Windows are those in which something was admitted or refused, by start: of one limit, the hard one with the shortest windows, or, if none of the meter's is hard, the shortest.
+	// Windows are the windows in which something was admitted or refused, in the order of their
+	// starts. They belong to one limit: the hard one with the shortest windows. If no limit of the
+	// meter is hard, it is the one with the shortest windows.
 	Windows []WindowTally
 }
 
@@ -45,7 +50,7 @@ type WindowTally struct {
 	Tally
 }
 
-// ChargedWindows is the number of windows in which something was charged.
+// ChargedWindows returns in how many windows something was charged.
 func (s Summary) ChargedWindows() int {
 	n := 0
 	for _, w := range s.Windows {
@@ -56,7 +61,7 @@ func (s Summary) ChargedWindows() int {
 	return n
 }
 
-// Asked is the units that a row stood for, charged or in vain.
+// Asked returns how many units were asked for, whether they were charged or refused.
 func (t Tally) Asked() int64 { return saturate.Add(t.Charged, t.RefusedUnits) }
 
 // count notes a decision.
@@ -97,17 +102,19 @@ func (t *Tally) merge(o Tally) {
 	t.RefusedUnits = saturate.Add(t.RefusedUnits, o.RefusedUnits)
 }
 
-// tallies are what one worker counts. No two workers share one.
+// tallies hold what one worker counts. No two workers share them.
 type tallies struct {
 	all      Tally
 	subjects map[string]*Tally
 	limits   map[string]*limitTallies
 }
 
-// limitTallies are what is counted by the windows of one limit.
+// limitTallies hold what is counted for each window of one limit.
 type limitTallies struct {
-	hard    bool          // it can refuse, under the plan of some subject
-	longest time.Duration // of its windows: one that begins late, since they were cut differently before, is shorter than the others
+	hard bool // it can refuse, under the plan of some subject
+	// of its windows: one that begins late, since they were cut differently before, is shorter than
+	// the others
+	longest time.Duration
 	windows map[time.Time]*WindowTally
 }
 
@@ -126,7 +133,7 @@ func (t *tallies) count(subject string, d headroom.Decision) {
 	if d.Replay || d.Reason == headroom.ReasonClosed {
 		return // the limits are shown as they stand now, not when it was decided
 	}
-	// Which limit is the one to show, only all decisions together tell: subjects may be on different plans.
+	// Subjects may be on different plans. So which limit to show is known only after all decisions.
 	for _, state := range d.Limits {
 		l := t.limit(state.Name)
 		l.hard = l.hard || state.Mode == headroom.Hard && state.Limit != headroom.Unlimited
@@ -153,7 +160,7 @@ func (l *limitTallies) window(w headroom.Window) *WindowTally {
 	return have
 }
 
-// merge joins what another worker counted by the same limit.
+// merge adds what another worker counted for the same limit.
 func (l *limitTallies) merge(o *limitTallies) {
 	l.hard = l.hard || o.hard
 	l.longest = max(l.longest, o.longest)
@@ -184,7 +191,8 @@ func (t *tallies) shown() (windows []WindowTally) {
 	return windows
 }
 
-// sum joins what the workers counted. A subject belongs to one worker, a window to any.
+// sum adds up what the workers counted. A subject belongs to one worker, but a window to all of
+// them.
 func sum(parts []*tallies) Summary {
 	var s Summary
 	all := newTallies()

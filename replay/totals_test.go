@@ -78,7 +78,8 @@ func (l usageLog) slice(n int) usageLog {
 	return part
 }
 
-// twice returns the log with every row sent twice: one half again at once, the other half again at the end of its week.
+// twice returns the log with every row in it twice. Half of the rows come again at once, the others
+// at the end of their week.
 func (l usageLog) twice() usageLog {
 	twice := usageLog{header: l.header}
 	var again [][]string
@@ -117,7 +118,7 @@ func (l usageLog) end(t *testing.T) time.Time {
 	return end
 }
 
-// weekOf names a week by the day of its Monday: other arithmetic than the code under test, and another name.
+// weekOf names a week by the date of its Monday. It uses other arithmetic than the code under test.
 func weekOf(completed string) string {
 	at, err := time.Parse(time.RFC3339, completed)
 	if err != nil {
@@ -125,10 +126,12 @@ func weekOf(completed string) string {
 	}
 	const day = 24 * 60 * 60
 	days := at.Unix() / day
-	return time.Unix((days-(days+3)%7)*day, 0).UTC().Format(time.DateOnly) // 1 January 1970 was a Thursday
+	// 1 January 1970 was a Thursday
+	return time.Unix((days-(days+3)%7)*day, 0).UTC().Format(time.DateOnly)
 }
 
-// plain computes what each subject may be charged in each week: a row at a time, with nothing but a count.
+// plain computes what each subject may be charged in each week. It takes one row after another, and
+// keeps nothing but a count.
 func (l usageLog) plain(limit int64) (want totals, admitted, refused int64) {
 	rates := map[string]int64{"standard": 1, "neural": 2, "generative": 4}
 	want = totals{}
@@ -220,7 +223,8 @@ func options(workers int) replay.Options {
 	return replay.Options{Meter: "slots", Prices: prices, Workers: workers}
 }
 
-// stores are made anew for each test. Those on this machine take the whole log, those that speak HTTP a slice of it.
+// stores are opened anew for each test. Those inside this process take the whole log. Those that
+// are reached over HTTP take a part of it.
 var stores = []struct {
 	name  string
 	slice bool
@@ -261,8 +265,8 @@ func openDynamo(t *testing.T, engine string) headroom.Store {
 	return store
 }
 
-// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows of
-// it. With -short all stores take a part of the log.
+// onEachStore calls test with each store, empty, and the log: the whole one, or about so many rows
+// of it. With -short all stores take a part of the log.
 func onEachStore(t *testing.T, rows int, test func(t *testing.T, store headroom.Store, log usageLog)) {
 	whole := realLog(t)
 	for _, s := range stores {
@@ -351,7 +355,8 @@ func TestAStoppedReplayIsReplayedFromItsStart(t *testing.T) {
 
 const childStore = "HEADROOM_REPLAY_CHILD"
 
-// TestMain makes the test binary a program that replays its standard input when a test asks for it.
+// TestMain turns the test binary into a program that replays its standard input, if a test asks for
+// it.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childStore); dir != "" {
 		child(dir)
@@ -362,7 +367,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child replays standard input on an embedded store and prints a line after each row, until it is killed.
+// child replays standard input on an embedded store and prints a line after each row, until it is
+// killed.
 func child(dir string) {
 	store, err := embedded.Open(dir, embedded.Options{})
 	if err != nil {
@@ -397,7 +403,8 @@ func TestAKilledReplayIsReplayedFromItsStart(t *testing.T) {
 	log.check(t, engine)
 }
 
-// killAfter starts a process that replays the log, and kills it while it works, after n rows. It is never given the whole log, so that it cannot end by itself.
+// killAfter starts a process that replays the log, and kills it after n rows, while it works. The
+// process never gets the whole log, so that it cannot end by itself.
 func killAfter(t *testing.T, dir string, log usageLog, n int) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0])

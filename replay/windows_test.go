@@ -12,7 +12,8 @@ import (
 	"github.com/lumcast/headroom/replay"
 )
 
-// TestWindowsAreThoseOfOneLimit holds that a summary counts each decision in one window, all of the same limit, whichever limit was the strictest each time.
+// TestWindowsAreThoseOfOneLimit holds that a summary counts each decision in one window, all of the
+// same limit, whichever limit was the strictest each time.
 func TestWindowsAreThoseOfOneLimit(t *testing.T) {
 	const log = `completed_at,subject,operation,quality,duration_seconds
 2026-05-25T10:00:00Z,alice,a-1,standard,3600

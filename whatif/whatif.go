@@ -1,4 +1,5 @@
-// Package whatif replays one log of finished work under several configurations and compares what each would have admitted and refused.
+// Package whatif replays one log of finished work under several configurations, and compares what
+// each would have admitted and refused.
 package whatif
 
 import (
@@ -16,14 +17,14 @@ import (
 	"github.com/lumcast/headroom/replay"
 )
 
-// Scenario is a configuration on trial. Every subject is on its default plan.
+// Scenario is a configuration to try. Every subject has its default plan.
 type Scenario struct {
 	Name    string
 	About   string // its limits, in words
 	Catalog *headroom.Catalog
 }
 
-// Outcome is what a log comes to under one scenario.
+// Outcome is what a log adds up to under one scenario.
 type Outcome struct {
 	Name, About string // the scenario's
 	replay.Tally
@@ -31,16 +32,18 @@ type Outcome struct {
 	Weeks    []Week                // by start, those in which something was decided
 }
 
-// Week is the share of one ISO week in an Outcome, in units. It is the week in which the work was finished, whatever windows the limits have.
+// Week is the part of an Outcome that falls into one ISO week, in units. It is the week in which
+// the work was finished, whatever windows the limits have.
 type Week struct {
 	Window           headroom.Window
 	Charged, Refused int64
 }
 
-// Asked is the units that the week's work stood for.
+// Asked returns how many units the work of the week asked for.
 func (w Week) Asked() int64 { return saturate.Add(w.Charged, w.Refused) }
 
-// Run replays log, from its header on, on a store of its own. bad hears of each row that cannot be used.
+// Run replays log, from its header on, on a store of its own. It calls bad for each row that cannot
+// be used.
 func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(*replay.BadRow)) (Outcome, error) {
 	prices, err := s.Catalog.Prices(meter)
 	if err != nil {
@@ -68,7 +71,7 @@ func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(
 	return o, nil
 }
 
-// SubjectsRefused is how many subjects were refused at least once.
+// SubjectsRefused returns how many subjects were refused at least once.
 func (o Outcome) SubjectsRefused() (n int) {
 	for _, s := range o.Subjects {
 		if s.Refused > 0 {
@@ -78,7 +81,8 @@ func (o Outcome) SubjectsRefused() (n int) {
 	return n
 }
 
-// tap counts by week what passes through: a replay's own windows are those of a limit, which configurations may cut differently.
+// tap counts by week what passes through it. The windows of a replay would not do, since they
+// belong to a limit, and may differ from one configuration to another.
 type tap struct {
 	replay.Deducter
 	mu    sync.Mutex
@@ -112,7 +116,7 @@ type Hit struct {
 	By      []replay.Tally // in the order of the outcomes
 }
 
-// most is the most units that the subject was refused under any of them.
+// most returns the most units that the subject was refused under any scenario.
 func (h Hit) most() (units int64) {
 	for _, t := range h.By {
 		units = max(units, t.RefusedUnits)
@@ -120,7 +124,8 @@ func (h Hit) most() (units int64) {
 	return units
 }
 
-// Hardest returns the n subjects that some outcome refuses most units, the hardest hit first. Who is refused nothing is not among them.
+// Hardest returns the n subjects that were refused the most units under some scenario, the hardest
+// hit first. A subject that was refused nothing is not among them.
 func Hardest(outcomes []Outcome, n int) []Hit {
 	by := map[string]*Hit{}
 	for i, o := range outcomes {
@@ -143,7 +148,8 @@ func Hardest(outcomes []Outcome, n int) []Hit {
 	return hits[:min(n, len(hits))]
 }
 
-// Course returns the weeks of all outcomes, from the first to the last without a gap, and for each outcome what it did in each.
+// Course returns the weeks of all outcomes, from the first to the last without a gap. For each
+// outcome it also returns what was charged and refused in each of them.
 func Course(outcomes []Outcome) (weeks []headroom.Window, by [][]Week) {
 	var first, last headroom.Window
 	for _, o := range outcomes {
@@ -168,7 +174,7 @@ func Course(outcomes []Outcome) (weeks []headroom.Window, by [][]Week) {
 			course[i].Window = w
 		}
 		for _, w := range o.Weeks {
-			// In seconds: a Duration holds no more than 292 years.
+			// Count in seconds, since a Duration holds no more than 292 years.
 			course[(w.Window.Start.Unix()-first.Start.Unix())/(7*24*60*60)] = w
 		}
 		by = append(by, course)

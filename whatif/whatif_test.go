@@ -79,7 +79,8 @@ func TestOneLogUnderTwoConfigurations(t *testing.T) {
 	}
 }
 
-// A replay's own windows are those of a limit; the weeks of a comparison must not depend on which limits there are.
+// A replay's own windows are those of a limit; the weeks of a comparison must not depend on which
+// limits there are.
 func TestWeeksAddUpToTheWholeUnderSeveralLimits(t *testing.T) {
 	file, err := os.ReadFile("../examples/nasa-ipsc-1993/usage.csv.gz")
 	if err != nil {

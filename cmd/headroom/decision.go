@@ -108,8 +108,8 @@ func plainly(method func(*headroom.Engine, context.Context, headroom.Request) (h
 	}
 }
 
-// decide asks the engine and prints its answer. args are the subject and, if the verb takes one, the
-// cost.
+// decide asks the engine and prints its answer. args are the subject and, if the verb takes one,
+// the cost.
 func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said, ask ask) error {
 	cfg, r, err := a.asked(args, s)
 	if err != nil {

@@ -64,10 +64,13 @@ SUBJECT. To refund it, use that id, which --json shows.`,
 var charged = said{done: "allowed", again: "charged before"}
 
 type jsonJoint struct {
-	Allowed      bool          `json:"allowed"`
-	RefusedBy    string        `json:"refused_by"`   // "organisation", "user", or "" if neither refuses
-	Organisation *jsonDecision `json:"organisation"` // null if the user refuses; it is not charged then
-	User         *jsonDecision `json:"user"`         // null if the organisation refuses; the user is not asked then
+	Allowed bool `json:"allowed"`
+	// "organisation", "user", or "" if neither refuses
+	RefusedBy string `json:"refused_by"`
+	// null if the user refuses; it is not charged then
+	Organisation *jsonDecision `json:"organisation"`
+	// null if the organisation refuses; the user is not asked then
+	User *jsonDecision `json:"user"`
 	// Operation is the id of the organisation's charge. A refund of that charge names it.
 	Operation string `json:"organisation_operation,omitempty"`
 }
@@ -91,7 +94,8 @@ func (a *app) deductWithin(cmd *cobra.Command, args []string, s *spending, organ
 }
 
 func (a *app) printJoint(organisation string, r headroom.Request, j headroom.DecisionWithin) {
-	// If the user refuses, the organisation's decision is about the end of its hold. Nobody asked for that.
+	// If the user refuses, the organisation's decision is about the end of its hold. Nobody asked for
+	// that.
 	byOrganisation := !j.Allowed && !j.Organisation.Allowed
 	byUser := !j.Allowed && !byOrganisation
 	if a.json {

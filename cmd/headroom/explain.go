@@ -77,8 +77,8 @@ type explanation struct {
 	periods  map[string]headroom.Period // by limit
 	plans    []headroom.Plan
 
-	// again is when the cost fits, if nothing else is spent until then. If no cost was given, it is when
-	// 1 unit fits. It is zero if that is now, or if nobody can tell.
+	// again is when the cost fits, if nothing else is spent until then. If no cost was given, it is
+	// when 1 unit fits. It is zero if that is now, or if nobody can tell.
 	again time.Time
 	holds []string // the operations whose holds end then
 	turns []string // the limits whose windows end then
@@ -105,8 +105,8 @@ func (a *app) explain(ctx context.Context, e *headroom.Engine, cfg *config.Confi
 	if r.Cost <= x.fits() {
 		return x, nil
 	}
-	// Units come back only when a hold or a window ends. To learn what would be decided at such a time,
-	// ask the same rules as of that time.
+	// Units come back only when a hold or a window ends. To learn what would be decided at such a
+	// time, ask the same rules as of that time.
 	for _, t := range x.events() {
 		r.Now = t
 		d, err := e.Preflight(ctx, r)
@@ -186,8 +186,8 @@ func refuses(l headroom.LimitState) bool {
 	return l.Mode == headroom.Hard && l.Limit != headroom.Unlimited
 }
 
-// counts returns how many units of a hold count in the current window of some limit of the plan. Units
-// that were held in a window that has closed no longer count.
+// counts returns how many units of a hold count in the current window of some limit of the plan.
+// Units that were held in a window that has closed no longer count.
 func (x *explanation) counts(h headroom.HoldUsage) (units int64) {
 	for _, l := range x.decision.Limits {
 		if l.Limit == headroom.Unlimited {
@@ -234,19 +234,21 @@ func periods(c *headroom.Catalog, meter string) map[string]headroom.Period {
 }
 
 type jsonExplanation struct {
-	Subject  string          `json:"subject"`
-	Meter    string          `json:"meter"`
-	Plan     string          `json:"plan"`
-	Cost     *int64          `json:"cost"`    // null if no cost was given
-	Allowed  *bool           `json:"allowed"` // null if no cost was given
-	Reason   headroom.Reason `json:"reason,omitempty"`
-	Fits     *int64          `json:"fits"`       // the largest cost that fits now; null if there is no limit
-	InTheWay []string        `json:"in_the_way"` // names of limits
-	Again    *jsonAgain      `json:"again"`      // null if the cost fits now, or if nobody can tell when
-	Limits   []jsonExplained `json:"limits"`
-	Holds    []jsonHold      `json:"holds"`
-	Granted  int64           `json:"granted"`
-	Grants   []jsonGrant     `json:"grants"`
+	Subject string          `json:"subject"`
+	Meter   string          `json:"meter"`
+	Plan    string          `json:"plan"`
+	Cost    *int64          `json:"cost"`    // null if no cost was given
+	Allowed *bool           `json:"allowed"` // null if no cost was given
+	Reason  headroom.Reason `json:"reason,omitempty"`
+	// the largest cost that fits now; null if there is no limit
+	Fits     *int64   `json:"fits"`
+	InTheWay []string `json:"in_the_way"` // names of limits
+	// null if the cost fits now, or if nobody can tell when
+	Again   *jsonAgain      `json:"again"`
+	Limits  []jsonExplained `json:"limits"`
+	Holds   []jsonHold      `json:"holds"`
+	Granted int64           `json:"granted"`
+	Grants  []jsonGrant     `json:"grants"`
 }
 
 type jsonAgain struct {

@@ -76,8 +76,9 @@ executions, messages in queues, or backups. docs/forget.md says what they keep.`
 	return cmd
 }
 
-// forgetJobs removes the jobs of a subject, if a table of jobs is named, and says how many they were.
-// It also returns the configuration by which the store is to be read: the stack's, or that of the flags.
+// forgetJobs removes the jobs of a subject, if a table of jobs is named, and says how many they
+// were. It also returns the configuration by which the store is to be read: the stack's, or that of
+// the flags.
 func (a *app) forgetJobs(cmd *cobra.Command, jobs *jobsFlags, subject string) (cfg *config.Config, removed int, err error) {
 	if cmp.Or(jobs.table, a.env("HEADROOM_JOBS")) == "" {
 		cfg, err = a.loadConfig()

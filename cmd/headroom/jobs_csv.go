@@ -15,12 +15,13 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// jobColumns are the columns that a CSV file of jobs must have. It may also have the column attempt.
+// jobColumns are the columns that a CSV file of jobs must have. It may also have the column
+// attempt.
 var jobColumns = []string{"jobId", "userId", "voiceQuality", "durationSeconds"}
 
 // readJobs makes a message of each line of a CSV file of jobs. The first line names the columns. A
-// column that is neither one of jobColumns nor attempt becomes a field of the message, which is passed
-// on to the work.
+// column that is neither one of jobColumns nor attempt becomes a field of the message, which is
+// passed on to the work.
 func readJobs(path string, stdin io.Reader) (bodies [][]byte, err error) {
 	in := stdin
 	if path != "-" {

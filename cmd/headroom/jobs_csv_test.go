@@ -12,7 +12,8 @@ import (
 
 var namesLine = regexp.MustCompile(`(:|line )[0-9]+`)
 
-// FuzzReadJobs holds that a file of any form gives a message for each row, with what a reader of CSV finds in it, or an error that names the line.
+// FuzzReadJobs holds that a file of any form gives a message for each row, with what a reader of
+// CSV finds in it, or an error that names the line.
 func FuzzReadJobs(f *testing.F) {
 	const header = "jobId,userId,voiceQuality,durationSeconds"
 	f.Add(header + "\na,alice,neural,900\nb,bob,standard,0.5\n")

@@ -139,7 +139,8 @@ func (d *deadLetters) remove(ctx context.Context, l deadLetter) error {
 	return nil
 }
 
-// show lets others see the letters that stay. If that fails, they are visible again after deadHidden.
+// show lets others see the letters that stay. If that fails, they are visible again after
+// deadHidden.
 func (d *deadLetters) show(ctx context.Context) {
 	for _, handle := range d.stay {
 		_, _ = d.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{

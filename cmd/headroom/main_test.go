@@ -52,7 +52,8 @@ func TestScriptsOnDynamoDB(t *testing.T) {
 	}
 }
 
-// scripts are the settings of the scripts in a folder. Beside the usual commands they have "status N PROGRAM ARGUMENT...", which wants an exit status.
+// scripts are the settings of the scripts in a folder. Beside the usual commands they have "status
+// N PROGRAM ARGUMENT...", which wants an exit status.
 func scripts(dir string) testscript.Params {
 	return testscript.Params{
 		Dir:                 dir,
@@ -84,7 +85,8 @@ func scripts(dir string) testscript.Params {
 	}
 }
 
-// on runs the program with a store and a clock of the test's own, and returns its exit status and what it wrote.
+// on runs the program with a store and a clock of the test's own, and returns its exit status and
+// what it wrote.
 func on(t *testing.T, store string, now time.Time, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -164,7 +166,8 @@ func TestAnInterruptStopsCleanly(t *testing.T) {
 	}
 }
 
-// TestNoCredentialsIsOneLine holds that nothing but the error reaches stderr where there are no credentials: the SDK has a line of its own for it.
+// TestNoCredentialsIsOneLine holds that nothing but the error reaches stderr where there are no
+// credentials: the SDK has a line of its own for it.
 func TestNoCredentialsIsOneLine(t *testing.T) {
 	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(metadata.Close)
@@ -187,7 +190,8 @@ func TestNoCredentialsIsOneLine(t *testing.T) {
 	}
 }
 
-// TestTheKeysInTheHelpAreRight reads the configuration that the help of plans check shows: it is the one that holds without a file.
+// TestTheKeysInTheHelpAreRight reads the configuration that the help of plans check shows: it is
+// the one that holds without a file.
 func TestTheKeysInTheHelpAreRight(t *testing.T) {
 	_, help, _ := on(t, "memory:", time.Now(), "plans", "check", "--help")
 	_, shown, found := strings.Cut(help, "left out:\n\n")

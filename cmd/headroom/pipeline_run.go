@@ -19,8 +19,9 @@ import (
 	"github.com/lumcast/headroom/pipeline"
 )
 
-// sampleJobs are the jobs that "pipeline run" runs without a file. One user sends more at once than the
-// week allows. Some work fails, some takes longer than was asked for, and one class has no price.
+// sampleJobs are the jobs that "pipeline run" runs without a file. One user sends more at once than
+// the week allows. Some work fails, some takes longer than was asked for, and one class has no
+// price.
 const sampleJobs = `jobId,userId,voiceQuality,durationSeconds,fails,becomes
 tides-1,alice,neural,900,,
 tides-2,alice,neural,900,,

@@ -167,9 +167,9 @@ func (a *app) wouldDo(j pipeline.Job, what string, err error) {
 	fmt.Fprintf(a.stdout, "%s of %s, %s: %s\n", printable(j.ID), printable(j.UserID), jobStatus(j), printable(what))
 }
 
-// stackRules returns the rules by which a stack decides, as it keeps them with its table of jobs. The
-// flags and the configuration must not differ from them. If no rules are kept, the flags and the
-// configuration hold.
+// stackRules returns the rules by which a stack decides, as it keeps them with its table of jobs.
+// The flags and the configuration must not differ from them. If no rules are kept, the flags and
+// the configuration hold.
 func (a *app) stackRules(cmd *cobra.Command, jobs *onaws.Jobs, flags *pipelineFlags) (*config.Config, pipeline.Options, error) {
 	kept, found, err := jobs.Rules(cmd.Context())
 	if err != nil {

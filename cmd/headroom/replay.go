@@ -126,11 +126,12 @@ func (a *app) replayOptions(f replayFlags) (*config.Config, replay.Options, erro
 	return cfg, opts, nil
 }
 
-// shortestWindow returns for how long a replay needs its ids to be remembered. Once the shortest of its
-// windows has closed, a row is late. Until then its id must be known.
+// shortestWindow returns for how long a replay needs its ids to be remembered. Once the shortest of
+// its windows has closed, a row is late. Until then its id must be known.
 func shortestWindow(c *headroom.Catalog, meter string) (shortest time.Duration) {
 	for _, p := range periods(c, meter) {
-		// The windows of one period differ in length, by a leap day or a change of clocks. The longest counts.
+		// The windows of one period differ in length, by a leap day or a change of clocks. The longest
+		// counts.
 		var longest time.Duration
 		w := p.At(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC))
 		for range 60 {
@@ -169,8 +170,8 @@ const (
 	maxCountable = 256 << 20 // bytes; a larger file is not read twice for the sake of the bar
 )
 
-// countRows returns the number of rows. It is unknownRows if the file cannot be read twice, or if that
-// would take long.
+// countRows returns the number of rows. It is unknownRows if the file cannot be read twice, or if
+// that would take long.
 func countRows(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxCountable {

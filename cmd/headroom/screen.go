@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// screen writes to what may be a terminal. Names and texts come from elsewhere, some of them inside the
-// errors of libraries, and may contain characters that control a terminal. None of these gets through.
-// They are escaped as in JSON, so that JSON still means the same.
+// screen writes to what may be a terminal. Names and texts come from elsewhere, some of them inside
+// the errors of libraries, and may contain characters that control a terminal. None of these gets
+// through. They are escaped as in JSON, so that JSON still means the same.
 type screen struct {
 	to io.Writer
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// evil has what steers a terminal: ESC, CSI in one character, text from right to left, a byte to delete,
-// a line of another alphabet's, and a tag.
+// evil has what steers a terminal: ESC, CSI in one character, text from right to left, a byte to
+// delete, a line of another alphabet's, and a tag.
 const evil = "a\x1b[31m\u009bb\u202ec\u2066\x7f\r\u2028\U000e0041"
 
 // wantUnsteered expects nothing but what can be shown, lines and columns.
@@ -26,7 +26,8 @@ func wantUnsteered(t *testing.T, what, text string) {
 	}
 }
 
-// TestNoNameSteersATerminal is case 69: in flags, arguments, files, the configuration, CSV and JSON.
+// TestNoNameSteersATerminal is case 69: in flags, arguments, files, the configuration, CSV and
+// JSON.
 func TestNoNameSteersATerminal(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -65,7 +66,8 @@ func TestNoNameSteersATerminal(t *testing.T) {
 	}
 }
 
-// TestJSONSaysTheSameOnAScreen: what is escaped there is read as it was, however it was cut on the way.
+// TestJSONSaysTheSameOnAScreen: what is escaped there is read as it was, however it was cut on the
+// way.
 func TestJSONSaysTheSameOnAScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{to: &out}

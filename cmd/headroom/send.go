@@ -107,9 +107,10 @@ func send(ctx context.Context, client *sqs.Client, queue string, bodies [][]byte
 	return nil
 }
 
-// groupOf returns the message group of a job, which is its user. A standard queue then gives each user
-// a fair share, so that a user who sends thousands of jobs does not make all others wait. A FIFO queue
-// keeps the order of each user's jobs. It also needs to know which messages are the same.
+// groupOf returns the message group of a job, which is its user. A standard queue then gives each
+// user a fair share, so that a user who sends thousands of jobs does not make all others wait. A
+// FIFO queue keeps the order of each user's jobs. It also needs to know which messages are the
+// same.
 func groupOf(queue string, body []byte) (group, same *string) {
 	var m struct {
 		UserID string `json:"userId"`

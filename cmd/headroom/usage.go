@@ -145,8 +145,8 @@ func grantsJSON(u headroom.Usage) []jsonGrant {
 	})
 }
 
-// listed turns a map of things by id into a list. They are sorted by a time, and where that is equal
-// by id.
+// listed turns a map of things by id into a list. They are sorted by a time, and where that is
+// equal by id.
 func listed[T, J any](things map[string]T, at func(T) time.Time, entry func(id string, thing T) J) []J {
 	ids := slices.SortedFunc(maps.Keys(things), func(a, b string) int {
 		return cmp.Or(at(things[a]).Compare(at(things[b])), strings.Compare(a, b))

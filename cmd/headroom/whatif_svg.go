@@ -26,16 +26,16 @@ const (
 var pictureText string
 
 // svg draws the comparison. Each outcome has a plot with a bar for each week, which shows what was
-// charged and what was refused. All plots have the same scale. Below them are the subjects that are hit
-// hardest. The picture is 860 wide, as wide as a README. It has its own background, and follows the
-// reader's preference for light or dark.
+// charged and what was refused. All plots have the same scale. Below them are the subjects that are
+// hit hardest. The picture is 860 wide, as wide as a README. It has its own background, and follows
+// the reader's preference for light or dark.
 func (c comparison) svg() ([]byte, error) {
 	p, err := c.layout()
 	if err != nil {
 		return nil, err
 	}
-	// html/template escapes each name for the place where it stands, be it text or an attribute. What it
-	// writes is also well-formed XML.
+	// html/template escapes each name for the place where it stands, be it text or an attribute. What
+	// it writes is also well-formed XML.
 	t, err := template.New("picture").Parse(pictureText)
 	if err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (c comparison) layout() (picture, error) {
 	return p, nil
 }
 
-// panel draws one outcome, week by week. Its plot reaches from y to y + plotHeight. top is the number at
-// its upper edge.
+// panel draws one outcome, week by week. Its plot reaches from y to y + plotHeight. top is the
+// number at its upper edge.
 func (c comparison) panel(o whatif.Outcome, course []whatif.Week, unit string, y int, top, step float64) panel {
 	p := panel{
 		Name: shown(o.Name, 32), NameAt: y - 32, FiguresAt: y - 14, Middle: y + plotHeight/2, Foot: y + plotHeight,
@@ -208,8 +208,8 @@ func number(n float64) string {
 	return strconv.FormatFloat(n, 'g', 3, 64)
 }
 
-// dates returns the dates of as many weeks as there is room for. Where a new year begins, it has the
-// year too.
+// dates returns the dates of as many weeks as there is room for. Where a new year begins, it has
+// the year too.
 func dates(weeks []headroom.Window) (all []date) {
 	slot := px(plotRight-plotLeft) / px(len(weeks))
 	every := int(math.Ceil(float64(48 / slot)))
@@ -277,8 +277,8 @@ func scale(most int64) (top, step float64) {
 	return math.Ceil(float64(max(most, 1))/step) * step, step
 }
 
-// shown makes a name from elsewhere safe to draw. It is at most so many cells wide, and has no character
-// that XML forbids.
+// shown makes a name from elsewhere safe to draw. It is at most so many cells wide, and has no
+// character that XML forbids.
 func shown(name string, most int) string {
 	name = printable(name)
 	if uniseg.StringWidth(name) <= most {

@@ -15,7 +15,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestAnInterruptedComparison holds that an interrupt has its own code here too, and that nothing is drawn.
+// TestAnInterruptedComparison holds that an interrupt has its own code here too, and that nothing
+// is drawn.
 func TestAnInterruptedComparison(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
@@ -30,11 +31,14 @@ func TestAnInterruptedComparison(t *testing.T) {
 	}
 }
 
-// TestThePictureInTheDocsIsCurrent draws docs/whatif.svg again. If it fails after a change of the drawing, run the command below in the root of the repository.
+// TestThePictureInTheDocsIsCurrent draws docs/whatif.svg again. If it fails after a change of the
+// drawing, run the command below in the root of the repository.
 func TestThePictureInTheDocsIsCurrent(t *testing.T) {
 	const root = "../../"
 	picture := filepath.Join(t.TempDir(), "whatif.svg")
-	// headroom whatif examples/nasa-ipsc-1993/usage.csv.gz --config examples/whatif/week-200.yaml --config examples/whatif/week-400.yaml --config examples/whatif/day-60-week-200.yaml --svg docs/whatif.svg
+	// headroom whatif examples/nasa-ipsc-1993/usage.csv.gz --config examples/whatif/week-200.yaml
+	// --config examples/whatif/week-400.yaml --config examples/whatif/day-60-week-200.yaml --svg
+	// docs/whatif.svg
 	status, _, errs := on(t, "memory:", time.Now(), "whatif", root+"examples/nasa-ipsc-1993/usage.csv.gz",
 		"--config", root+"examples/whatif/week-200.yaml", "--config", root+"examples/whatif/week-400.yaml", "--config", root+"examples/whatif/day-60-week-200.yaml", "--svg", picture)
 	if status != statusAllowed {

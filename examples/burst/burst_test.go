@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBurst holds what docs/holds.md says of a burst: nothing is free under holds, and its table is what is measured.
+// TestBurst holds what docs/holds.md says of a burst: nothing is free under holds, and its table is
+// what is measured.
 func TestBurst(t *testing.T) {
 	results, err := measure(t.Context())
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command burst measures what a user gets who has 180 of 200 units used and starts 50 jobs of 20 units at once, under each way of enforcing the limit.
+// Command burst measures what a user gets from a burst of jobs, under each way of enforcing a
+// limit. The user has used 180 of 200 units, and starts 50 jobs of 20 units at once.
 package main
 
 import (
@@ -20,12 +21,13 @@ const (
 	cost  = 20
 )
 
-// way is one way of enforcing a limit: ask is called before a job's work and says whether to start it, done after the work.
+// way is one way of enforcing a limit. ask is called before the work of a job, and says whether to
+// start it. done is called after the work.
 type way struct {
 	name string
 	ask  func(context.Context, *headroom.Engine, headroom.Request) (headroom.Decision, error)
 	done func(context.Context, *headroom.Engine, headroom.Request) (headroom.Decision, error)
-	more int64 // by how much each job turns out to cost more than was thought
+	more int64 // how much more each job turns out to cost than was thought
 }
 
 var ways = []way{
@@ -55,22 +57,23 @@ func settle(ctx context.Context, e *headroom.Engine, r headroom.Request) (headro
 	return e.Settle(ctx, r)
 }
 
-// result is what came of a burst.
+// result says what became of a burst.
 type result struct {
 	name    string
 	refused int   // jobs refused before their work
 	worked  int64 // units of work that was done
 	charged int64
 	unpaid  int   // jobs whose work was done and not charged
-	used    int64 // of the limit, in the end
+	used    int64 // how much of the limit is used in the end
 }
 
-// free is what the user got beyond the limit.
+// free returns how many units the user got beyond the limit.
 func (r result) free() int64 { return r.worked + spent - limit }
 
-// burst starts all jobs at once. None ends before all have asked: work takes minutes, asking takes milliseconds.
+// burst starts all jobs at once. Work takes minutes and asking takes milliseconds, so no job ends
+// before all have asked.
 func burst(ctx context.Context, w way) (result, error) {
-	// A fixed time: a burst that runs over the end of a week would measure the new week.
+	// The time is fixed, since a burst over the end of a week would count in the new week.
 	clock := func() time.Time { return time.Date(2026, time.May, 28, 12, 0, 0, 0, time.UTC) }
 	engine, err := headroom.New(memstore.New(clock), headroom.DefaultCatalog(), headroom.Options{Clock: clock})
 	if err != nil {
@@ -142,7 +145,7 @@ func measure(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// table shows the results in Markdown.
+// table formats the results in Markdown.
 func table(results []result) string {
 	var b strings.Builder
 	b.WriteString("| | jobs refused before the work | units worked | units charged | jobs unpaid | used in the end, of 200 | units beyond the limit |\n")

@@ -12,7 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Client is an SDK client of the named engine that sends a request up to so many times, without waits between.
+// Client returns an SDK client for the named engine. It sends each request up to so many times, and
+// does not wait in between.
 func Client(tb testing.TB, engine string, transport http.RoundTripper, attempts int) *dynamodb.Client {
 	tb.Helper()
 	return dynamodb.New(dynamodb.Options{

@@ -1,6 +1,8 @@
-// Package enginetest gives tests a real engine that speaks the DynamoDB protocol: a process of its own, on a loopback port, with its data in memory.
+// Package enginetest gives tests a real engine that speaks the DynamoDB protocol. It is a process
+// of its own, on a loopback port, and keeps its data in memory.
 //
-// An engine is started at its first use, serves every test of the test binary, and ends with it. Tests keep apart by the names of their tables.
+// An engine starts when a test first uses it, serves all tests of the test binary, and ends with
+// it. Each test uses tables with names of its own.
 package enginetest
 
 import (
@@ -17,20 +19,23 @@ import (
 	"time"
 )
 
-// startTimeout is for a machine that is busy with everything else. An engine that is up says so at once, so nobody waits for it.
+// startTimeout is long enough for a busy machine. An engine that is up says so at once, so nobody
+// waits that long in vain.
 const startTimeout = time.Minute
 
-// tries is how many ports an engine is offered: another process can take a free port before the engine does.
+// tries is how many ports an engine is offered. Another process may take a free port before the
+// engine does.
 const tries = 5
 
-// leash, run by sh, becomes the engine and leaves a child at its side, which reads from a pipe of the test binary. The pipe closes when the test binary
-// ends, also when it is killed, and then the child kills the engine. The testing package has no hook for the end of all tests, and Linux's
-// parent-death signal is not everywhere.
+// leash is a script for sh. It starts a child that reads from a pipe of the test binary, and then
+// becomes the engine. When the test binary ends, even if it is killed, the pipe closes, and the
+// child kills the engine. The testing package offers no other way: it has no hook for the end of
+// all tests, and only Linux has a signal for the death of a parent.
 const leash = `exec 3<&0 </dev/null; { cat <&3; kill -9 $$; } >/dev/null 2>&1 & exec 3<&-; exec "$@"`
 
 type engine struct {
 	name    string
-	runtime string // program that runs file; "" if file is the program
+	runtime string // the program that runs file; "" if file is a program itself
 	file    string // below .tools
 	args    []string
 
@@ -60,8 +65,8 @@ func Names() []string {
 }
 
 // Start returns the URL of the named engine, which it starts unless a test has done so before. If
-// the engine does not start, the test fails with what the engine said. Requests need the shape of an
-// AWS signature, but any keys and any region will do.
+// the engine does not start, the test fails with what the engine said. Requests need the shape of
+// an AWS signature, but any keys and any region will do.
 func Start(tb testing.TB, name string) string {
 	tb.Helper()
 	notInShort(tb)
@@ -132,7 +137,7 @@ func tool(file string) (string, error) {
 // process is an engine that is up.
 type process struct {
 	url    string
-	stdin  io.WriteCloser // the leash; kept here, since a collected file closes
+	stdin  io.WriteCloser // the leash; kept here, because a file that is garbage-collected closes
 	output *output
 	ended  chan struct{}
 }
@@ -177,7 +182,8 @@ func freePort() (string, error) {
 
 var errEnded = errors.New("it ended at once")
 
-// run waits until the process itself says that it listens. An answer on the port would not do: it could be that of another process, which took the port first.
+// run starts a process, and waits until it says that it listens. An answer on the port would not
+// do. It might come from another process, which took the port first.
 func run(command []string, port string) (*process, error) {
 	url := "http://127.0.0.1:" + port
 	out := &output{awaited: []byte(url), seen: make(chan struct{})}
@@ -207,7 +213,7 @@ func run(command []string, port string) (*process, error) {
 	}
 }
 
-// output keeps what a process prints, and closes seen when that holds the awaited text.
+// output keeps what a process prints. It closes seen once that contains the awaited text.
 type output struct {
 	awaited []byte
 	seen    chan struct{}

@@ -94,7 +94,8 @@ func TestPythonHasTheSDK(t *testing.T) {
 	}
 }
 
-// The test binary starts itself as another test binary, which starts an engine and is then killed without a chance to clean up.
+// The test binary starts itself as another test binary, which starts an engine and is then killed
+// without a chance to clean up.
 func TestEngineEndsWithTheTestBinary(t *testing.T) {
 	const key = "ENGINETEST_TO_BE_KILLED"
 	if name := os.Getenv(key); name != "" {

@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
-// lastWords is how many bytes of what MiniStack said are shown of a test that failed: it says much.
+// lastWords is how many bytes of MiniStack's output a failed test shows. There is much of it.
 const lastWords = 8000
 
-// MiniStack starts an emulator of AWS on a loopback port and returns its URL. It runs Lambda functions as processes of this machine, without containers, and ends with the test binary.
-// It lets a function do what its role allows, and the keys "test" everything. Its functions find it by AWS_ENDPOINT_URL: without that they would turn to AWS itself.
-// scale shortens the waits of state machines: 1 is as they stand.
+// MiniStack starts an emulator of AWS on a loopback port, and returns its URL. It runs Lambda
+// functions as processes on this machine, without containers, and ends with the test binary.
+//
+// A function may do what its role allows, and the keys "test" may do everything. The functions find
+// the emulator by AWS_ENDPOINT_URL. Without it they would call AWS itself. scale shortens the waits
+// of state machines; "1" leaves them as they are.
 func MiniStack(tb testing.TB, region, scale string) string {
 	tb.Helper()
 	notInShort(tb)
@@ -26,8 +29,9 @@ func MiniStack(tb testing.TB, region, scale string) string {
 		}
 		var p *process
 		p, err = run([]string{
-			"env", "GATEWAY_PORT=" + port, "AWS_ENDPOINT_URL=http://127.0.0.1:" + port, "BIND_HOST=127.0.0.1", "MINISTACK_REGION=" + region, "SFN_WAIT_SCALE=" + scale, "TMPDIR=" + dir,
-			"PYTHONUNBUFFERED=1", "IOT_MTLS_ENABLED=0", "AUTH=true", python, "-m", "ministack",
+			"env", "GATEWAY_PORT=" + port, "AWS_ENDPOINT_URL=http://127.0.0.1:" + port, "BIND_HOST=127.0.0.1",
+			"MINISTACK_REGION=" + region, "SFN_WAIT_SCALE=" + scale, "TMPDIR=" + dir, "PYTHONUNBUFFERED=1",
+			"IOT_MTLS_ENABLED=0", "AUTH=true", python, "-m", "ministack",
 		}, port)
 		if err == nil {
 			tb.Cleanup(func() {

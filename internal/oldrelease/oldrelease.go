@@ -94,7 +94,8 @@ func extract(root, dir string) error {
 	have := exec.Command("git", "cat-file", "-e", Commit)
 	have.Dir = root
 	if have.Run() != nil {
-		// A clone without its whole history gets the rest. If that fails, git archive says what is missing.
+		// This clone may not have the whole history, so fetch the rest. If that fails, git archive says
+		// what is missing.
 		fetch := exec.Command("git", "fetch", "--quiet", "--unshallow")
 		fetch.Dir = root
 		_ = fetch.Run()
