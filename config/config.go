@@ -1,5 +1,6 @@
-// Package config reads headroom.yaml: plans with their limits, prices by meter, how long operation ids are remembered, and the names of the attributes in DynamoDB.
-// Whatever is wrong in it is an *Error with the line and the column. What a file leaves out is as in Default.
+// Package config reads headroom.yaml: plans with their limits, prices by meter, how long operation
+// ids are remembered, and the names of the attributes in DynamoDB. Whatever is wrong in it is an
+// *Error with the line and the column. What a file leaves out is as in Default.
 //
 // The file examples/headroom.yaml documents each key.
 package config
@@ -33,12 +34,15 @@ type Embedded struct {
 	Format int
 }
 
-// DynamoDB says where state lies in the items of a table. Empty strings are the defaults of package dynamostore.
+// DynamoDB says where state lies in the items of a table. An empty string is the default of package
+// dynamostore.
 type DynamoDB struct {
 	Meter string // the meter that lies in the attributes Window and Count
 	Limit string // the limit of that meter that lies there
 
-	Format int // the layout that items are written in, see dynamostore.Options, which says which there are. 0: the newest
+	// Format is the layout that items are written in: see dynamostore.Options, which says which there
+	// are. 0: the newest.
+	Format int
 
 	// Names of attributes.
 	Subject string // the partition key
@@ -249,7 +253,8 @@ func (r *reading) allPrices(n ast.Node) error {
 	})
 }
 
-// check lets the constructor that has the last word judge what has been read so far, while it is known where that stands.
+// check lets the constructor that has the last word judge what has been read so far, while it is
+// known where that stands in the file.
 func (r *reading) check(n ast.Node, plans []headroom.Plan, prices map[string]headroom.Prices) error {
 	if _, err := headroom.NewCatalog(plans[0].Name, plans, prices); err != nil {
 		return r.fault(n, "%v", err)
@@ -257,7 +262,8 @@ func (r *reading) check(n ast.Node, plans []headroom.Plan, prices map[string]hea
 	return nil
 }
 
-// duration reads how long ids are remembered: days ("15d", "15 days"), or hours and minutes as Go writes them ("360h").
+// duration reads how long ids are remembered: in days ("15d", "15 days"), or in hours and minutes
+// as Go writes them ("360h").
 func (r *reading) duration(n ast.Node) (time.Duration, error) {
 	text, err := r.text(n)
 	if err != nil {

@@ -43,7 +43,8 @@ func (e *Error) Excerpt() string {
 	return number + e.Source + "\n" + strings.Repeat(" ", len(number)) + blank + "^"
 }
 
-// document reads the values of one YAML file. The library's own decoder is not strict enough for an exact limit: it takes 1.5, "200" and null for whole numbers.
+// document reads the values of one YAML file. The library's own decoder is not strict enough for an
+// exact limit: it takes 1.5, "200" and null for whole numbers.
 type document struct {
 	file   string
 	source string
@@ -91,7 +92,8 @@ func (d *document) keys(n ast.Node, known map[string]func(ast.Node) error, neede
 	return nil
 }
 
-// entries reads a mapping and calls each with every key, in the file's order. With known given, another key is a fault. what says in messages what a key names.
+// entries reads a mapping and calls each with every key, in the file's order. If known is given,
+// any other key is a fault. what says in messages what a key names.
 func (d *document) entries(n ast.Node, what string, each func(key string, value ast.Node) error, known ...map[string]func(ast.Node) error) error {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -197,7 +199,8 @@ func (d *document) fault(n ast.Node, format string, args ...any) error {
 	return d.at(line, column, fmt.Sprintf(format, args...))
 }
 
-// first returns what of n stands first in the file: the token of a mapping is the colon after its first key.
+// first returns what of n stands first in the file. The token of a mapping is the colon after its
+// first key.
 func first(n ast.Node) ast.Node {
 	switch m := n.(type) {
 	case *ast.MappingNode:

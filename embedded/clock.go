@@ -10,13 +10,16 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// markStep is how far the high-water mark may run ahead of the one on disk before a commit carries it along. It is small against headroom.ClockTolerance.
+// markStep is how far the high-water mark may run ahead of the one on disk before a commit carries
+// it along. It is small against headroom.ClockTolerance.
 const markStep = 10 * time.Second
 
 // clock is the host's clock and the memory of what it has shown.
 //
-// The high-water mark is the highest reading by which something was written, and no lower than the start of any window that a reading opened. So while readings stay within the tolerance of the mark,
-// no stored window can seem to lie in the future, and none is brought back by mistake; when they do not, nothing is decided until somebody has looked at the clock (AcceptClock).
+// The high-water mark is the highest reading by which something was written, and no lower than the
+// start of any window that a reading opened. While readings stay within the tolerance of the mark,
+// no stored window can seem to lie in the future, and none is brought back by mistake. When they do
+// not, nothing is decided until somebody has looked at the clock (AcceptClock).
 type clock struct {
 	read func() time.Time
 
@@ -57,7 +60,8 @@ func (s *Store) present(callers time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// apply applies the batch of change c, decided at now, without waiting for the disk. The mark moves before anything of c can be seen.
+// apply applies the batch of change c, decided at now, without waiting for the disk. The mark moves
+// before anything of c can be seen.
 func (s *Store) apply(b *pebble.Batch, c headroom.Change, now time.Time) error {
 	k := &s.clock
 	k.mu.Lock()
@@ -96,7 +100,9 @@ func (s *Store) Clock(ctx context.Context) (ClockStatus, error) {
 	return ClockStatus{Now: now, HighWater: s.clock.mark, Trusted: trusted(now, s.clock.mark)}, nil
 }
 
-// AcceptClock declares that the host's clock is right now, however far behind an earlier reading. Windows that a wrong clock opened in the future are then brought back by the next deduction of each subject.
+// AcceptClock declares that the host's clock is right now, however far behind an earlier reading.
+// The next deduction of each subject then brings back the windows that a wrong clock opened in the
+// future.
 func (s *Store) AcceptClock(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err

@@ -14,9 +14,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk stands between Pebble and the file system, because Pebble does not outlive a failed write: of its write-ahead log it makes a panic under its own locks, and where a log file cannot be created,
-// on a full disk, a runtime error that no program can recover from. Here the first failed write freezes the directory instead: from then on nothing on disk changes, and Pebble, told that all is well,
-// goes on in memory only. The store sees the failure before it acknowledges anything, and acknowledges nothing after it. What is on disk is what a crash at that moment would have left.
+// disk stands between Pebble and the file system, because Pebble does not outlive a failed write.
+// If its write-ahead log cannot be written, it panics under its own locks. If a log file cannot be
+// created, as on a full disk, it ends in a runtime error that no program can recover from. Here the
+// first failed write freezes the directory instead: from then on nothing on disk changes. Pebble is
+// told that all is well, and goes on in memory only. The store sees the failure before it
+// acknowledges anything, and acknowledges nothing after it. What is on disk is what a crash at that
+// moment would have left.
 type disk struct {
 	vfs.FS
 	dir string // of the store, for the log
@@ -59,7 +63,8 @@ func (d *disk) fail(what string, err error) {
 	}
 }
 
-// memory returns the file system that has taken the place of a frozen directory, with the folder of name in it, or nil if nothing failed.
+// memory returns the file system that has taken the place of a frozen directory, with the folder of
+// name in it, or nil if nothing failed.
 func (d *disk) memory(name string) *vfs.MemFS {
 	f := d.failed.Load()
 	if f == nil {
@@ -100,7 +105,8 @@ func (d *disk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts .
 	return d.opened(name, category, "open "+name, f, err)
 }
 
-// opened wraps a file that was opened for writing, or gives one in memory if opening it has just frozen the directory.
+// opened wraps a file that was opened for writing. If opening it has just frozen the directory, it
+// gives one in memory.
 func (d *disk) opened(name string, category vfs.DiskWriteCategory, what string, f vfs.File, err error) (vfs.File, error) {
 	if err == nil {
 		return d.following(&file{File: f, disk: d, name: name}), nil
@@ -175,7 +181,8 @@ func (d *disk) RemoveAll(name string) error {
 	return d.FS.RemoveAll(name)
 }
 
-// Lock tells a lock that another holds from a lock file that cannot be written, and from a file system without locks.
+// Lock tells a lock that another holds from a lock file that cannot be written, and from a file
+// system without locks.
 func (d *disk) Lock(name string) (io.Closer, error) {
 	c, err := d.FS.Lock(name)
 	path := (*fs.PathError)(nil)

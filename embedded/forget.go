@@ -66,7 +66,8 @@ func within(prefix []byte) span {
 	return span{prefix, []byte{0xff, 0xff}}
 }
 
-// rowsOf returns where the rows of a subject lie, but for its plan, and how many there are, with its plan.
+// rowsOf returns where the rows of a subject lie, except its plan, and how many there are, with its
+// plan.
 func (s *Store) rowsOf(subject string) (ranges []span, rows int, err error) {
 	for _, table := range []byte{tableState, tableHistory, tableHolds, tableGrants, tableDebts} {
 		ranges = append(ranges, within(appendName([]byte{table}, subject)))

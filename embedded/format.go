@@ -12,26 +12,38 @@ import (
 
 // What is on disk, format 1.
 //
-// A key begins with a letter for its table. A name inside a key is preceded by its length unless it comes last, so that no two names make one key, whatever bytes they hold.
+// A key begins with a letter for its table. A name inside a key is preceded by its length, unless
+// it comes last. So no two names make one key, whatever bytes they hold.
 //
 //	f                                           the format's number
 //	c                                           the clock: time, then the longest horizon in nanoseconds
 //	p subject                                   name of the subject's plan
-//	s len subject meter                         state: three generations, the third with the time at which it is over, flags (1 byte each: has holds, has grants, has debts), number of counters, counters sorted by name
-//	h len subject len meter counter             history of a counter: number of totals, totals, the latest first
-//	l len subject meter                         live holds, if there are any: number of them, each the id and the text of headroom.Record
-//	g len subject meter                         grants, if there are any: number of them, each the id, units, used, expiry (time)
-//	d len subject meter                         debts, if there are any: number of them, each the id and the text of headroom.Debt. These rows are the list of who owes
+//	s len subject meter                         state: three generations, the third with the time at
+//	                                            which it is over, flags (1 byte each: has holds, has
+//	                                            grants, has debts), number of counters, counters
+//	                                            sorted by name
+//	h len subject len meter counter             history of a counter: number of totals, totals, the
+//	                                            latest first
+//	l len subject meter                         live holds, if there are any: number of them, each
+//	                                            the id and the text of headroom.Record
+//	g len subject meter                         grants, if there are any: number of them, each the
+//	                                            id, units, used, expiry (time)
+//	d len subject meter                         debts, if there are any: number of them, each the id
+//	                                            and the text of headroom.Debt. These rows are the
+//	                                            list of who owes
 //	o kind label len subject len meter id       a remembered id: the text of headroom.Record
 //
 //	generation  kind (1 byte), label (time); nothing after kind 0, which is no generation
-//	counter     len name, flags (1 byte: 1 has history), len window key, start (time), end (time), count, carried over
+//	counter     len name, flags (1 byte: 1 has history), len window key, start (time), end (time), count,
+//	            carried over
 //	total       start (time), units, flags (1 byte: 1 unknown)
 //	time        Unix seconds, nanoseconds
-//	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds (4 bytes), so that keys sort by time
+//	label       in a key: Unix seconds with the sign bit flipped (8 bytes, big end first), nanoseconds
+//	            (4 bytes), so that keys sort by time
 //
-// Lengths, numbers and nanoseconds are unsigned varints, seconds, counts and units signed ones (encoding/binary). The rows f, c, s, h, l, g and d begin with a byte of their own, rowVersion or stateVersion,
-// so that a later format can change one kind of row and still read those written before.
+// Lengths, numbers and nanoseconds are unsigned varints. Seconds, counts and units are signed ones
+// (encoding/binary). The rows f, c, s, h, l, g and d begin with a byte of their own, rowVersion or
+// stateVersion, so that a later format can change one kind of row and still read those written before.
 const (
 	storeFormat  = 1
 	rowVersion   = 1
@@ -52,7 +64,8 @@ const (
 	tableOps     = 'o'
 )
 
-// Kinds of a generation of operation ids: by whose time it was begun. Only what the clock began is ever swept: of a log that is replayed at its own time, nobody can say when it will be replayed again.
+// Kinds of a generation of operation ids, by whose time it was begun. Only what the clock began is
+// ever swept. Nobody can say when a log that is replayed at its own time will be replayed again.
 const (
 	noGeneration byte = iota
 	byClock
@@ -65,7 +78,8 @@ type generation struct {
 	label time.Time
 }
 
-// entry is what is stored for one key: its state, without the subject's plan. A counter whose history is stored but was not read is Partial.
+// entry is what is stored for one key: its state, without the subject's plan. A counter is Partial
+// if its history is stored but was not read.
 type entry struct {
 	state         headroom.State
 	young, old    generation // the labels are those of the state
@@ -317,7 +331,8 @@ func decodeClock(row []byte) (mark time.Time, horizon time.Duration, err error) 
 
 func encodeFormat(number uint64) []byte { return binary.AppendUvarint([]byte{rowVersion}, number) }
 
-// decodeFormat reads no further than the number: what a later format keeps after it is not for this program.
+// decodeFormat reads no further than the number. What a later format keeps after it is not for this
+// program.
 func decodeFormat(row []byte) (uint64, error) {
 	d := newDecoder(row)
 	number := d.number()
@@ -325,103 +340,4 @@ func decodeFormat(row []byte) (uint64, error) {
 		return 0, errDamaged
 	}
 	return number, nil
-}
-
-// decoder reads a row. After a read that fails, bad is set and every further read gives zeros.
-type decoder struct {
-	rest []byte
-	bad  bool
-}
-
-func newDecoder(row []byte) *decoder {
-	d := &decoder{rest: row}
-	if d.byte() != rowVersion {
-		d.bad = true
-	}
-	return d
-}
-
-// done reports whether the row was read without fault and to its end.
-func (d *decoder) done() error {
-	if d.bad || len(d.rest) != 0 {
-		return errDamaged
-	}
-	return nil
-}
-
-func (d *decoder) take(n uint64) []byte {
-	if d.bad || n > uint64(len(d.rest)) {
-		d.bad = true
-		return nil
-	}
-	taken := d.rest[:n]
-	d.rest = d.rest[n:]
-	return taken
-}
-
-func (d *decoder) byte() byte {
-	if b := d.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (d *decoder) flag() bool {
-	b := d.byte()
-	if b > 1 {
-		d.bad = true
-	}
-	return b == 1
-}
-
-func (d *decoder) number() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if d.take(uint64(max(n, 0))); n <= 0 || d.bad {
-		d.bad = true
-		return 0
-	}
-	return v
-}
-
-func (d *decoder) signed() int64 {
-	v, n := binary.Varint(d.rest)
-	if d.take(uint64(max(n, 0))); n <= 0 || d.bad {
-		d.bad = true
-		return 0
-	}
-	return v
-}
-
-// natural reads a signed number that nothing writes below 0: no guard of a change would ever hold for it.
-func (d *decoder) natural() int64 {
-	v := d.signed()
-	if v < 0 {
-		d.bad = true
-	}
-	return v
-}
-
-func (d *decoder) name() string { return string(d.take(d.number())) }
-
-func (d *decoder) time() time.Time {
-	seconds, nanoseconds := d.signed(), d.number()
-	if nanoseconds >= 1e9 {
-		d.bad = true
-	}
-	if d.bad {
-		return time.Time{}
-	}
-	return time.Unix(seconds, int64(nanoseconds)).UTC()
-}
-
-func (d *decoder) generation() generation {
-	g := generation{kind: d.byte()}
-	switch g.kind {
-	case noGeneration:
-	case byClock, byCaller:
-		g.label = d.time()
-	default:
-		d.bad = true
-	}
-	return g
 }

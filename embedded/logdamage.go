@@ -19,7 +19,8 @@ const (
 	logHeader = 4 + 2 + 1 + 4 + 8
 )
 
-// chunkAt returns where the chunk at an offset ends, and how many bytes it knows to be on disk; false if none is there.
+// chunkAt returns where the chunk at an offset ends, and how many bytes it knows to be on disk. It
+// returns false if no chunk is there.
 func chunkAt(log []byte, at int, number uint32) (end int, synced uint64, ok bool) {
 	block := min(len(log), at-at%logBlock+logBlock)
 	if at+logHeader > block {

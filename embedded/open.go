@@ -24,9 +24,12 @@ import (
 // engineFormat is the format of Pebble's own files.
 const engineFormat = pebble.FormatValueSeparation
 
-// Sizes in bytes. Together they bound the memory of a store at about 160 MB, however many subjects it has; one that is written little needs a few.
+// Sizes in bytes. Together they bound the memory of a store at about 160 MB, however many subjects
+// it has. A store that is written little needs a few MB.
 const (
-	memTableSize = 64 << 20 // recent writes, in each of two tables, which grow as they fill. Half of it costs a third more processor time under a long load
+	// Recent writes, in each of two tables, which grow as they fill. Half of it costs a third more
+	// processor time under a long load.
+	memTableSize = 64 << 20
 	cacheSize    = 32 << 20 // blocks read from disk
 )
 
@@ -99,14 +102,16 @@ func (s *Store) engine(opts Options) *pebble.Options {
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { engineLog{s.disk}.Errorf("%s is damaged: %v", i.Path, i.Details) },
 		},
 	}
-	// An operation that was not charged before is looked for in vain: the filters answer for most files.
+	// An operation that was not charged before is in no file. The filters tell that for most files.
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return o
 }
 
-// engineLog is where Pebble logs to. Its news are not for the host, its errors only until the store has stopped (what it finds in a frozen directory is no surprise), and its fatal ones stop the store instead of the process.
+// engineLog is where Pebble logs to. Its news are dropped. Its errors are passed on until the store
+// has stopped: what it finds in a frozen directory is no surprise. Its fatal errors stop the store
+// and not the process.
 type engineLog struct{ disk *disk }
 
 func (engineLog) Infof(string, ...any) {}
@@ -121,7 +126,8 @@ func (l engineLog) Fatalf(format string, args ...any) {
 	l.disk.fail("engine", fmt.Errorf(format, args...))
 }
 
-// begin reads what belongs to the store as a whole, or writes it if the store is new. final says that the engine's files had their final format before they were opened.
+// begin reads what belongs to the store as a whole, or writes it if the store is new. final says
+// that the engine's files had their final format before they were opened.
 func (s *Store) begin(final bool) error {
 	var number uint64
 	known, err := s.get([]byte{tableFormat}, func(row []byte) (err error) {
@@ -188,7 +194,8 @@ var (
 	errNewer   = errors.New("a newer version wrote it")
 )
 
-// newer reports whether the files in dir are of a format that the engine of this program does not know; the engine's own error cannot be told from others.
+// newer reports whether the files in dir have a format that the engine of this program does not
+// know. The engine's own error cannot be told from others.
 func newer(fs vfs.FS, dir string) bool { return format(fs, dir) > engineFormat }
 
 // format is the format of the engine's files in dir, 0 if nobody says.
@@ -224,7 +231,8 @@ func refused(dir string, err error) error {
 	return headroom.Errorf(headroom.Unreadable, err, "the store in %s cannot be read", dir)
 }
 
-// resolve returns the one name of dir that two openers in one process would both find, whether or not it exists: only by name does the lock tell them apart.
+// resolve returns the one name of dir that two openers in one process would both find, whether or
+// not it exists. The lock tells directories apart by name only.
 func resolve(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -24,7 +24,8 @@ func (f found) view(now time.Time) headroom.View {
 	return v
 }
 
-// find reads the state of a key without its history, its subject's plan, and what is remembered of ids at a time.
+// find reads the state of a key without its history, its subject's plan, and what is remembered of
+// ids at a time.
 func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error) {
 	f := found{records: map[string]headroom.Record{}}
 	_, err := s.get(planKey(k.Subject), func(row []byte) error {
@@ -76,7 +77,9 @@ func (s *Store) findParts(k headroom.Key, e entry, state *headroom.State) error 
 	return nil
 }
 
-// findRecord adds to f what is remembered of an id: a hold, else what the young generation says, else the old. The one before those was forgotten too early if it is not over yet.
+// findRecord adds to f what is remembered of an id: a hold, or else what the young generation says,
+// or else the old one. If the generation before those is not over yet, it was forgotten too early,
+// and counts too.
 func (s *Store) findRecord(k headroom.Key, now time.Time, id string, f *found) error {
 	if hold, ok := f.state.Holds[id]; ok {
 		f.records[id] = hold
@@ -191,7 +194,8 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 		switch {
 		case r.Is == nil, r.Is.Kind == headroom.KindHold:
 			holds = true
-			// Nothing else is to be remembered of the id, lest it comes back when the hold goes, or the clock is set back.
+			// Nothing else is to be remembered of the id. It would come back when the hold goes, or
+			// when the clock is set back.
 			for i, g := range before.generations() {
 				if g.kind != noGeneration && (i == 2 || r.Was != nil && r.Was.Kind != headroom.KindHold) {
 					errs = append(errs, b.Delete(opKey(g, c.Key, r.ID), nil))

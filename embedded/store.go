@@ -1,21 +1,38 @@
-// Package embedded keeps state in one directory of the host: durable, for many goroutines of one process, with nothing else to run. Its engine is Pebble, a log-structured key-value store.
+// Package embedded keeps state in one directory of the host. It is durable, it serves many
+// goroutines of one process, and nothing else has to run. Its engine is Pebble, a log-structured
+// key-value store.
 //
-// Durable: what a call has acknowledged survives a killed process and a power cut, and so does whatever an answer shows, be it another caller's change.
+// Durable: what a call has acknowledged survives a killed process and a power cut. So does whatever
+// an answer shows, even if it is the change of another caller.
 //
-// Shared syncs: subjects share striped locks, and a commit reads, checks its guard and applies its change under the lock of its subject, which takes some microseconds. It waits for the disk without the lock,
-// and the log takes with one sync all that was applied by then, so no writer waits for another's sync. The log is written in order: who has seen a change that is still on its way waits for that change, and has then waited for all before it.
+// Shared syncs: a commit reads, checks its guard and applies its change under the lock of its
+// subject, which takes some microseconds. Subjects share a fixed number of locks. The commit then
+// waits for the disk without the lock. One sync of the log takes all that was applied by then, so
+// no writer waits for the sync of another. The log is written in order. Whoever has seen a change
+// that is still on its way waits for that change, and has then waited for all before it.
 //
-// Small writes: a deduction writes one row for the state and one for the operation's id, whatever the length of the history, which has a row of its own that is rewritten when a window turns. Ids lie in the order of their generations,
-// so that whoever begins a new generation can drop a whole old one at once; a lookup does not depend on that (sweep.go). The ids of a subject that does nothing for three of the longest horizons go with them. The format is described in format.go.
+// Small writes: a deduction writes one row for the state and one for the operation's id. The length
+// of the history does not matter: it has a row of its own, which is written when a window turns.
+// Ids lie in the order of their generations, so that a whole old generation can be dropped at once
+// (sweep.go). The ids of a subject that does nothing for three of the longest horizons go with
+// them. The format is described in format.go.
 //
-// The clock is the host's, and only what was written by it is remembered: a clock that lies more than headroom.ClockTolerance behind the highest reading written by is not trusted, and until AcceptClock nothing is decided (clock.go).
+// The clock is the host's. The store remembers the highest reading by which it wrote. If the clock
+// lies more than headroom.ClockTolerance behind that, nothing is decided until AcceptClock
+// (clock.go).
 //
-// A failed write (a full disk, a broken one, a directory made read-only) stops the store, not the process: calls under way end in OutcomeUnknown, later ones in Unavailable, and the directory stays as it is at that moment. Once the cause is mended,
-// opening the store again finds all that was acknowledged (disk.go). A disk that neither fails nor answers makes writers wait, past their deadlines, since they cannot know the outcome.
+// A failed write stops the store, not the process: say, the disk is full or broken, or the
+// directory was made read-only. Calls under way end in OutcomeUnknown, later ones in Unavailable,
+// and the directory stays as it is at that moment. Mend the cause and open the store again: all
+// that was acknowledged is there (disk.go). A disk that neither fails nor answers makes writers
+// wait, past their deadlines, because they cannot know the outcome.
 //
-// Damage is an error, Unreadable, and nothing is changed: a file that is missing, cut short or has a byte turned, a directory copied without its empty files (damage.go). Or all that was acknowledged is there without the file.
-// Only this cannot be noticed, since a power cut could have left the same: that a log (*.log) is missing, or that the end of the newest log, from some byte on, is cut off or its last records are damaged.
-// A store that was closed has nothing in its logs, so there nothing is lost by that.
+// Damage is the error Unreadable, and nothing is changed: a file is missing, cut short or has a
+// wrong byte, or a directory was copied without its empty files (damage.go). Where there is no
+// error, all that was acknowledged is there without the damaged file. One kind of damage cannot be
+// noticed, because a power cut could have left the same: a log (*.log) is missing, or the end of
+// the newest log is cut off or damaged. A store that was closed has nothing in its logs, and loses
+// nothing by that.
 package embedded
 
 import (
@@ -38,15 +55,19 @@ import (
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
-	Clock  func() time.Time // the host's clock. Nil: time.Now
-	Format int              // of what is written: 1 as the release before did, which knows no debts, or 2. Zero: 2. While both releases may open the store, 1
-	Logger *slog.Logger     // gets faults of the disk and of the engine below, as errors. Nil: they are only returned
+	Clock func() time.Time // the host's clock. Nil: time.Now
+	// Format is the format that is written: 1 is that of the release before, which knows no debts, and
+	// 2 is the newest. Zero: 2. As long as both releases may open the store, it must be 1.
+	Format int
+	// Logger gets faults of the disk and of the engine, as errors. Nil: they are only returned.
+	Logger *slog.Logger
 
 	fs       vfs.FS // the file system, for tests. Nil: the host's
 	memTable uint64 // bytes of recent writes that are kept in memory, for tests. Zero: memTableSize
 }
 
-// stripes is how many locks the subjects share. Two subjects on one lock wait for each other's reading and applying, some microseconds, never for a sync.
+// stripes is how many locks the subjects share. Two subjects on one lock wait for each other while
+// one of them reads and applies, some microseconds, and never for a sync.
 const stripes = 512
 
 // Store is a headroom.Store in a directory. Open makes one.
@@ -64,19 +85,23 @@ type Store struct {
 	stripes [stripes]stripe
 }
 
-// stripe guards the rows of the subjects that fall to it: reading them and applying a change is one step. The sync comes after the lock is free.
+// stripe guards the rows of the subjects that fall to it. To read them and to apply a change is one
+// step under its lock. The sync comes after the lock is free.
 type stripe struct {
 	mu   sync.RWMutex
 	last pending // the last one that was applied under the lock; nil: none yet
 }
 
-// pending is a change on its way to the disk. It is closed when the change is there, or when the store has failed.
+// pending is a change on its way to the disk. It is closed when the change is there, or when the
+// store has failed.
 type pending chan struct{}
 
 var _ headroom.Store = (*Store)(nil)
 
-// Load implements headroom.Store. It fails with ClockUntrusted if the clock cannot be trusted and q brings no time of its own, with Unreadable if what is stored cannot be read, and with Unavailable if the store
-// is closed or has stopped after a failed write. What it shows has reached the disk, even if q.Weak is set.
+// Load implements headroom.Store. Its errors are ClockUntrusted if the clock cannot be trusted and
+// q brings no time of its own, Unreadable if what is stored cannot be read, and Unavailable if the
+// store is closed or has stopped after a failed write. What it shows has reached the disk, even if
+// q.Weak is set.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
 	if err := s.usable(ctx); err != nil {
 		return headroom.View{}, err
@@ -102,7 +127,9 @@ func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, erro
 	return f.view(now), nil
 }
 
-// Commit implements headroom.Store. Beside the errors of Load it fails with OutcomeUnknown if the disk failed while the change was on its way. Once the change is applied it waits for the disk, whatever becomes of ctx.
+// Commit implements headroom.Store. Besides the errors of Load it fails with OutcomeUnknown if the
+// disk failed while the change was on its way. Once the change is applied, Commit waits for the
+// disk even if ctx ends.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
 	if err := s.usable(ctx); err != nil {
 		return headroom.View{}, false, err
@@ -126,7 +153,9 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return v, b != nil, nil
 }
 
-// attempt checks the guard of c and, if it holds, applies c. It returns the view after that, the batch, nil if nothing was written, and the change to wait for: the batch's own, or the one that the guard may have seen.
+// attempt checks the guard of c and, if it holds, applies c. It returns the view after that, and
+// the batch, which is nil if nothing was written. It also returns the change to wait for: that of
+// the batch, or the one that the guard may have seen.
 func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (headroom.View, *pebble.Batch, pending, error) {
 	st := s.stripe(c.Key.Subject)
 	st.mu.Lock()
@@ -224,7 +253,8 @@ func (s *Store) each(from, to []byte, f func(key []byte) (more bool, err error))
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Close implements headroom.Store. Everything acknowledged is on disk already; a store that has stopped after a failed write closes without a further error.
+// Close implements headroom.Store. Everything acknowledged is on disk already. A store that has
+// stopped after a failed write closes without a further error.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -261,7 +291,9 @@ func (s *Store) stopped() error {
 	return nil
 }
 
-// settled waits until what was read under a stripe's lock has reached the disk: last is the stripe's last change then, and the log is written in order.
+// settled waits until what was read under the lock of a stripe has reached the disk. last is the
+// last change of the stripe at that time. The log is written in order, so all before it is there
+// too.
 func (s *Store) settled(ctx context.Context, last pending) error {
 	if last != nil {
 		select {
@@ -277,10 +309,12 @@ func (s *Store) settled(ctx context.Context, last pending) error {
 	return s.stopped()
 }
 
-// sync waits until an applied batch has reached the disk, and tells those who wait for its change. err is what applying it gave.
+// sync waits until an applied batch has reached the disk, and tells those who wait for its change.
+// err is what applying it gave.
 func (s *Store) sync(b *pebble.Batch, on pending, err error) error {
 	defer close(on)
-	// After a failure the batch may be in nobody's hands: waiting for it could take for ever, and it must not be used again.
+	// After a failure the batch may belong to nobody. To wait for it could take for ever, and it
+	// must not be used again.
 	if err == nil && s.disk.failure() == nil {
 		err = b.SyncWait()
 		_ = b.Close() // it only goes back to a pool

@@ -30,7 +30,9 @@ func (s *Store) turned(label time.Time) {
 	}
 }
 
-// sweep removes the operations of generations that no horizon reaches any more. Time is the lesser of what the clock says and of what it had said when the store was written last, so that a clock that is wrong today forgets nothing.
+// sweep removes the operations of generations that no horizon reaches any more. The time is the
+// lesser of what the clock says and what it said when the store was last written. So a clock that
+// is wrong today forgets nothing.
 func (s *Store) sweep() error {
 	s.clock.mu.Lock()
 	present, kept, horizon := s.clock.now(), s.clock.kept, s.clock.horizon

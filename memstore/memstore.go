@@ -1,5 +1,6 @@
-// Package memstore keeps state in memory, for tests, examples and trial runs, and may keep what it is given: a caller
-// does not change a Change after it was committed. It forgets everything when the process ends.
+// Package memstore keeps state in memory, for tests, examples and trial runs. It forgets everything
+// when the process ends. It may keep a Change that it is given, so a caller must not alter one
+// after it was committed.
 package memstore
 
 import (
