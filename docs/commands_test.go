@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
+// noon is when the answers on the pages are given.
+const noon = "2026-05-28T12:00:00Z"
+
 // TestTheCommandsAnswerAsShown runs what pages show after a "$" in blocks of code, in order, on a store of
 // the page's own. Each command answers as the page says, to the letter.
 func TestTheCommandsAnswerAsShown(t *testing.T) {
-	const noon = "2026-05-28T12:00:00Z" // when the pages' answers are given
 	program := filepath.Join(t.TempDir(), "headroom")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"/cmd/headroom").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -25,31 +27,34 @@ func TestTheCommandsAnswerAsShown(t *testing.T) {
 	} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			store := "embedded:" + filepath.Join(t.TempDir(), "store")
-			run := func(line string) string {
-				args := append(strings.Fields(line), "--store", store)
-				if !slices.Contains([]string{"plans", "jobs"}, args[0]) && !slices.Contains(args, "--at") {
-					args = append(args, "--at", noon)
-				}
-				out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-				if err != nil {
-					t.Fatalf("%v: %v\n%s", args, err, out)
-				}
-				return strings.TrimRight(string(out), "\n")
-			}
 			for _, line := range before {
-				run(line)
+				answer(t, program, store, line)
 			}
 			all := shown(page{path: path, lines: split(read(t, path))})
 			if len(all) < 2 {
 				t.Fatalf("found only %d commands", len(all))
 			}
 			for _, c := range all {
-				if got := run(c.line); got != c.answer {
+				if got := answer(t, program, store, c.line); got != c.answer {
 					t.Errorf("headroom %s\nanswers\n%s\nand the page shows\n%s", c.line, got, c.answer)
 				}
 			}
 		})
 	}
+}
+
+// answer runs a command at noon, unless it says another time or knows none, and returns what it prints.
+func answer(t *testing.T, program, store, line string) string {
+	t.Helper()
+	args := append(strings.Fields(line), "--store", store)
+	if args[0] != "plans" && !slices.Contains(args, "--at") {
+		args = append(args, "--at", noon)
+	}
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return strings.TrimRight(string(out), "\n")
 }
 
 // command is what a page shows of one.

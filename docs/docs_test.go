@@ -243,68 +243,83 @@ func (d declared) parse(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(in map[string]map[string]bool, key, name string) {
-		if in[key] == nil {
-			in[key] = map[string]bool{}
-		}
-		in[key][name] = true
-	}
 	pkg := strings.TrimSuffix(file.Name.Name, "_test")
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
-			name := decl.Name.Name
-			if decl.Recv == nil {
-				of(d.packages, pkg, name)
-				d.tests[name] = true
-				continue
-			}
-			recv := decl.Recv.List[0].Type
-			if star, ok := recv.(*ast.StarExpr); ok {
-				recv = star.X
-			}
-			if ident, ok := recv.(*ast.Ident); ok {
-				of(d.members, ident.Name, name)
-			}
+			d.function(pkg, decl)
 		case *ast.GenDecl:
 			for _, spec := range decl.Specs {
-				switch spec := spec.(type) {
-				case *ast.ValueSpec:
-					for _, ident := range spec.Names {
-						of(d.packages, pkg, ident.Name)
-					}
-				case *ast.TypeSpec:
-					of(d.packages, pkg, spec.Name.Name)
-					ast.Inspect(spec.Type, func(n ast.Node) bool {
-						if field, ok := n.(*ast.Field); ok {
-							for _, ident := range field.Names {
-								of(d.members, spec.Name.Name, ident.Name)
-							}
-						}
-						return true
-					})
-				}
+				d.spec(pkg, spec)
 			}
 		}
 	}
-	if !strings.HasPrefix(path, "cmd/headroom/") {
+	if strings.HasPrefix(path, "cmd/headroom/") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			d.verb(n)
+			return true
+		})
+	}
+}
+
+// function adds a function, or a method of a type.
+func (d declared) function(pkg string, decl *ast.FuncDecl) {
+	name := decl.Name.Name
+	if decl.Recv == nil {
+		add(d.packages, pkg, name)
+		d.tests[name] = true
 		return
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BasicLit:
-			d.literals[strings.Trim(n.Value, "\"`")] = true
-		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Use" {
-				d.use(n.Value)
-			}
-		case *ast.CallExpr: // group("jobs", ...) has verbs of its own
-			if called, ok := n.Fun.(*ast.Ident); ok && called.Name == "group" {
-				d.use(n.Args[0])
-			}
+	recv := decl.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		recv = star.X
+	}
+	if ident, ok := recv.(*ast.Ident); ok {
+		add(d.members, ident.Name, name)
+	}
+}
+
+// spec adds constants and variables, or a type with its fields.
+func (d declared) spec(pkg string, spec ast.Spec) {
+	switch spec := spec.(type) {
+	case *ast.ValueSpec:
+		for _, ident := range spec.Names {
+			add(d.packages, pkg, ident.Name)
 		}
-		return true
-	})
+	case *ast.TypeSpec:
+		add(d.packages, pkg, spec.Name.Name)
+		ast.Inspect(spec.Type, func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok {
+				for _, ident := range field.Names {
+					add(d.members, spec.Name.Name, ident.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func add(in map[string]map[string]bool, key, name string) {
+	if in[key] == nil {
+		in[key] = map[string]bool{}
+	}
+	in[key][name] = true
+}
+
+// verb adds what a node of cmd/headroom says of verbs and flags.
+func (d declared) verb(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		d.literals[strings.Trim(n.Value, "\"`")] = true
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Use" {
+			d.use(n.Value)
+		}
+	case *ast.CallExpr: // group("jobs", ...) has verbs of its own
+		if called, ok := n.Fun.(*ast.Ident); ok && called.Name == "group" {
+			d.use(n.Args[0])
+		}
+	}
 }
 
 // use adds the verb of a usage line like "deduct SUBJECT COST".
