@@ -57,6 +57,9 @@
 // guard says no more than the decision needs ("the count is at most 170", not "the count is 120"), so
 // writers of one count do not make one another try again.
 //
+// The stories in testdata/transcripts show it step by step: what is looked at, what is written and
+// under which guard, and what is answered. A test plays them.
+//
 // # Errors
 //
 // A refusal is a [Decision], never an error. An error means that nothing was decided, and it says

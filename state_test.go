@@ -15,7 +15,7 @@ func TestHistoryKeepsTheLatestTotals(t *testing.T) {
 		before := slices.Clone(past)
 		next := addTotal(past, Total{Start: at(week), Units: int64(week + 1)})
 		if !slices.Equal(past, before) {
-			t.Fatalf("AddTotal changed what it was given to %v", past)
+			t.Fatalf("addTotal changed what it was given to %v", past)
 		}
 		past = next
 	}
