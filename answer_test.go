@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestFiguresOfADecision holds what is shown once a change is committed, and at a repeat: the window that was charged, and how it stands with all that others did to it.
+// TestFiguresOfADecision holds what is shown once a change is committed, and at a repeat: the
+// window that was charged, and how it stands with all that others did to it.
 func TestFiguresOfADecision(t *testing.T) {
 	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{
 		{Meter: "slots", Name: "day", Period: periodOf(t, "day"), Units: 60, Thresholds: []int{50}}, {Meter: "slots", Name: "week", Units: 200},

@@ -16,8 +16,8 @@ import (
 )
 
 // TestFilesReferOneWay fails if the files of the root package refer to one another in a circle, or
-// against the order in which doc.go lists them. A reader can take the files in that order, and never
-// meets a name before its file.
+// against the order in which doc.go lists them. A reader can take the files in that order, and
+// never meets a name before its file.
 func TestFilesReferOneWay(t *testing.T) {
 	sources := map[string]string{}
 	names, err := filepath.Glob("*.go")

@@ -69,7 +69,8 @@ func TestCatalogIsValidatedOnce(t *testing.T) {
 	}
 }
 
-// TestACatalogIsItsOwn: what a caller does with the slices that it gave, or was given, changes no catalog.
+// TestACatalogIsItsOwn: what a caller does with the slices that it gave, or was given, changes no
+// catalog.
 func TestACatalogIsItsOwn(t *testing.T) {
 	thresholds := []int{80}
 	limits := []headroom.Limit{{Meter: "slots", Name: "week", Units: 100, Thresholds: thresholds}}
@@ -170,7 +171,8 @@ func TestLumcastHoldsWhereNothingIsConfigured(t *testing.T) {
 	}
 }
 
-// BenchmarkCatalog makes catalogs of plans that each have a limit of their own: the time for each plan is to stay the same.
+// BenchmarkCatalog makes catalogs of plans that each have a limit of their own: the time for each
+// plan is to stay the same.
 func BenchmarkCatalog(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		var plans []headroom.Plan

@@ -2,7 +2,8 @@ package headroom
 
 import "testing"
 
-// TestStrayHoldsAreToldBeforeAWindowOpens holds that whatever opens a window first tells the holds that a wrong clock had put elsewhere where they count.
+// TestStrayHoldsAreToldBeforeAWindowOpens holds that whatever opens a window first tells the holds
+// that a wrong clock had put elsewhere where they count.
 func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 	last := ISOWeek(may.AddDate(0, 0, -7))
 	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}}}}, nil)
@@ -38,7 +39,9 @@ func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 	}
 }
 
-// TestOldRefundFindsItsCharge holds that the ids do not age between the writes of one request: a charge of the older generation is still there when the window into which units are carried over has been opened.
+// TestOldRefundFindsItsCharge holds that the ids do not age between the writes of one request: a
+// charge of the older generation is still there when the window into which units are carried over
+// has been opened.
 func TestOldRefundFindsItsCharge(t *testing.T) {
 	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 200, CarryOver: 50}}}}, nil)
 	if err != nil {

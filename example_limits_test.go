@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// A subject's own limit follows the name of its plan. It holds from the next decision on, and what was used stays used.
+// A subject's own limit follows the name of its plan. It holds from the next decision on, and what
+// was used stays used.
 func ExampleEngine_SetPlan() {
 	ctx := context.Background()
 	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
@@ -70,7 +71,8 @@ func ExampleEngine_Release() {
 	// true
 }
 
-// A decision says which thresholds it crossed. The same ID comes again with every repeat of the operation, so that a lost message can be sent again and a receiver drop what it has.
+// A decision says which thresholds it crossed. The same ID comes again with every repeat of the
+// operation, so that a lost message can be sent again and a receiver drop what it has.
 func ExampleDecision_crossed() {
 	ctx := context.Background()
 	tuesday := func() time.Time { return time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC) }

@@ -14,8 +14,8 @@ import (
 )
 
 // textStore is a store over a table with two columns of text, as one over an SQL database would be:
-// a name and a value. It writes no format of its own. A database would take the place of the map, and
-// a transaction that of the mutex.
+// a name and a value. It writes no format of its own. A database would take the place of the map,
+// and a transaction that of the mutex.
 type textStore struct {
 	clock func() time.Time
 
@@ -27,7 +27,8 @@ func newTextStore(clock func() time.Time) *textStore {
 	return &textStore{clock: clock, rows: map[string]string{}}
 }
 
-// Names of rows: the plan of a subject, the state of a key, and the record of an id in a generation.
+// Names of rows: the plan of a subject, the state of a key, and the record of an id in a
+// generation.
 func planRow(subject string) string { return fmt.Sprintf("plan %+q", subject) }
 func stateRow(k headroom.Key) string {
 	return fmt.Sprintf("state %+q %+q", k.Subject, k.Meter)
@@ -116,7 +117,8 @@ func (s *textStore) SetPlan(ctx context.Context, subject, plan string) error {
 	return nil
 }
 
-// Owing implements headroom.Store. A database would keep an index of the states with a line of debt.
+// Owing implements headroom.Store. A database would keep an index of the states with a line of
+// debt.
 func (s *textStore) Owing(ctx context.Context, after string, limit int) (keys []headroom.Key, next string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

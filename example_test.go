@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// The Lumcast plan allows 200 slots an ISO week. A refusal is a decision, not an error, and a repeat of an operation is answered with its first decision.
+// The Lumcast plan allows 200 slots an ISO week. A refusal is a decision, not an error, and a
+// repeat of an operation is answered with its first decision.
 func ExampleEngine_Deduct() {
 	ctx := context.Background()
 	tuesday := func() time.Time { return time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC) }

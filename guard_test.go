@@ -56,7 +56,8 @@ func TestGuardFailsForWhatWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestGuessOfAnotherKindFails holds that a host that knows another kind of window does not take a stored one's place only because both begin at the same instant.
+// TestGuessOfAnotherKindFails holds that a host that knows another kind of window does not take a
+// stored one's place only because both begin at the same instant.
 func TestGuessOfAnotherKindFails(t *testing.T) {
 	first := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 	day, month := periodOf(t, "day").At(first), periodOf(t, "month").At(first)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestDecisionsShareNothing holds that a decision writes into nothing that its view holds: a store in memory shows its own.
+// TestDecisionsShareNothing holds that a decision writes into nothing that its view holds: a store
+// in memory shows its own.
 func TestDecisionsShareNothing(t *testing.T) {
 	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 200, Thresholds: []int{50, 100}}}}}, nil)
 	if err != nil {

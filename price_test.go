@@ -98,7 +98,8 @@ func exactCost(step, rate int64, quantity float64) *big.Int {
 	return whole.Mul(whole, big.NewInt(rate))
 }
 
-// FuzzCost holds that a cost is exact, or that there is an error: for input that is out of bounds, and for a cost that no int64 holds.
+// FuzzCost holds that a cost is exact, or that there is an error: for input that is out of bounds,
+// and for a cost that no int64 holds.
 func FuzzCost(f *testing.F) {
 	f.Add(int64(60), int64(4), 901.0)
 	f.Add(int64(1), int64(math.MaxInt64), 1.0)

@@ -13,7 +13,8 @@ import (
 	_ "github.com/lumcast/headroom/embedded" // whose change runs the test again
 )
 
-// TestTheReadmesProgramRuns builds the Go program in README.md, and runs it twice: it prints what README.md says, and charges once.
+// TestTheReadmesProgramRuns builds the Go program in README.md, and runs it twice: it prints what
+// README.md says, and charges once.
 func TestTheReadmesProgramRuns(t *testing.T) {
 	program, prints := readme(t)
 	if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The rules are tested through stores by package storetest. Here is what no sequence of today's operations reaches, and what is clearer as a table.
+// The rules are tested through stores by package storetest. Here is what no sequence of today's
+// operations reaches, and what is clearer as a table.
 
 var (
 	tuesday  = time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)

@@ -127,7 +127,8 @@ func TestRepairLeavesUnknownTotalsAlone(t *testing.T) {
 	}
 }
 
-// TestRepairTakesNothingAlong holds that a window that is brought back does not keep what the one that a wrong clock opened could carry over.
+// TestRepairTakesNothingAlong holds that a window that is brought back does not keep what the one
+// that a wrong clock opened could carry over.
 func TestRepairTakesNothingAlong(t *testing.T) {
 	ahead := ISOWeek(may.AddDate(1, 0, 0))
 	k := rules{catalog: &Catalog{}}
@@ -170,7 +171,8 @@ func TestThresholdIsTheLeastCountThatReachesIt(t *testing.T) {
 	}
 }
 
-// TestStepGuardsTheCrossing holds that of all counts that the guard lets through, each is crossed by this step if the one that was seen is, and none else.
+// TestStepGuardsTheCrossing holds that of all counts that the guard lets through, each is crossed
+// by this step if the one that was seen is, and none else.
 func TestStepGuardsTheCrossing(t *testing.T) {
 	w := ISOWeek(may)
 	l := Limit{Meter: "slots", Name: "week", Units: 20, Thresholds: []int{25, 50, 100, 120}}
@@ -233,7 +235,8 @@ func TestTheStrictestLimitIsNamed(t *testing.T) {
 	}
 }
 
-// TestNothingIsNegative holds what is shown where another writer has counted less than the holds say.
+// TestNothingIsNegative holds what is shown where another writer has counted less than the holds
+// say.
 func TestNothingIsNegative(t *testing.T) {
 	w := ISOWeek(may)
 	hold := func(units int64, expires time.Time) Record {

@@ -11,8 +11,8 @@ import (
 
 // The text of a State and of a Change is one fact a line. It is made for stores that keep or send
 // text, and for people who read it. It is plain ASCII without NUL: names stand in quotes, with the
-// escapes of a Go string. A time is in UTC as in RFC 3339, or "none", so that no store has to choose
-// a number for it. Of equal values the text is the same. The first line names the version:
+// escapes of a Go string. A time is in UTC as in RFC 3339, or "none", so that no store has to
+// choose a number for it. Of equal values the text is the same. The first line names the version:
 //
 //	headroom state 1
 //	plan "free"
@@ -70,7 +70,8 @@ func (s State) MarshalText() ([]byte, error) {
 	return []byte(w.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. What it cannot read is Unreadable, and s is not changed.
+// UnmarshalText reads what MarshalText wrote. What it cannot read is Unreadable, and s is not
+// changed.
 func (s *State) UnmarshalText(text []byte) error {
 	var is State
 	err := readText(string(text), stateText, func(what string, r *textReader) {
@@ -143,7 +144,8 @@ func (c Change) MarshalText() ([]byte, error) {
 	return []byte(w.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. What it cannot read is Unreadable, and c is not changed.
+// UnmarshalText reads what MarshalText wrote. What it cannot read is Unreadable, and c is not
+// changed.
 func (c *Change) UnmarshalText(text []byte) error {
 	var is Change
 	err := readText(string(text), changeText, func(what string, r *textReader) {
@@ -229,8 +231,8 @@ func given(name string, n int64) string {
 	return name + " " + number(n)
 }
 
-// bounds writes what a count must lie between: "0 to 170", "0 to any", or "0 to any that fits", which
-// is any to which add can be added.
+// bounds writes what a count must lie between: "0 to 170", "0 to any", or "0 to any that fits",
+// which is any to which add can be added.
 func bounds(least, most, add int64) string {
 	switch most {
 	case math.MaxInt64:

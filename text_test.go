@@ -14,7 +14,8 @@ import (
 	"github.com/lumcast/headroom/storetest"
 )
 
-// TestAStoreOfTextPassesTheSuite holds that a store which keeps nothing but the texts keeps everything.
+// TestAStoreOfTextPassesTheSuite holds that a store which keeps nothing but the texts keeps
+// everything.
 func TestAStoreOfTextPassesTheSuite(t *testing.T) {
 	h := storetest.Harness{
 		Open:   func(_ testing.TB, clock func() time.Time) headroom.Store { return newTextStore(clock) },
@@ -91,8 +92,8 @@ func TestAStateSurvivesItsText(t *testing.T) {
 	}
 }
 
-// TestTextOfANewerVersionIsRefused holds that a line which this program does not know is an error: to
-// pass over it would lose what it says with the next write.
+// TestTextOfANewerVersionIsRefused holds that a line which this program does not know is an error:
+// to pass over it would lose what it says with the next write.
 func TestTextOfANewerVersionIsRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "headroom state 2\n", "headroom change 1\n", "headroom state 1\nnew \"fact\"\n", "headroom state 1\nplan free\n",

@@ -61,7 +61,8 @@ func firstDifference(got, want string) string {
 	return fmt.Sprintf("line %d: it ends early", len(is))
 }
 
-// play plays a story. It returns the story with what happens at each command, which begins with "> ".
+// play plays a story. It returns the story with what happens at each command, which begins with ">
+// ".
 func play(t *testing.T, text string) string {
 	s := &story{t: t, plans: map[string][]headroom.Limit{}}
 	var told strings.Builder

@@ -21,7 +21,8 @@ type Usage struct {
 type HoldUsage struct {
 	Units   int64 // what is held in all
 	Expires time.Time
-	// Windows tell where the units count, sorted by limit. What a hold draws from grants counts in none.
+	// Windows tell where the units count, sorted by limit. What a hold draws from grants counts in
+	// none.
 	Windows []ChargedWindow
 }
 
@@ -42,7 +43,8 @@ type DebtUsage struct {
 // LimitUsage is how one limit stands in the present window, and what was used in those before it.
 type LimitUsage struct {
 	LimitState
-	History []WindowTotal // closed windows in which something was charged, the latest first, at most HistoryWindows
+	// closed windows in which something was charged, the latest first, at most HistoryWindows
+	History []WindowTotal
 }
 
 // WindowTotal is what was charged in a closed window.

@@ -9,7 +9,8 @@ import (
 	"github.com/lumcast/headroom/memstore"
 )
 
-// Units are reserved before the work, and the true cost is charged after it. What a worker that died held comes back by itself.
+// Units are reserved before the work, and the true cost is charged after it. What a worker that
+// died held comes back by itself.
 func ExampleEngine_Hold() {
 	ctx, now := context.Background(), time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -49,7 +50,8 @@ func ExampleEngine_Hold() {
 	// preflight job-3: admitted, 90 used and 0 held of 200
 }
 
-// A refund names the charge that it undoes, in part or in whole, and happens once for each of its ids.
+// A refund names the charge that it undoes, in part or in whole, and happens once for each of its
+// ids.
 func ExampleEngine_Refund() {
 	ctx := context.Background()
 	engine, err := headroom.New(memstore.New(nil), headroom.DefaultCatalog(), headroom.Options{})
@@ -76,7 +78,8 @@ func ExampleEngine_Refund() {
 	// a refund of 70 of operation "job-1": of its 120 units 70 were refunded before
 }
 
-// A grant adds units that are drawn on when those of the plan are used up. The end of the week stays where it is.
+// A grant adds units that are drawn on when those of the plan are used up. The end of the week
+// stays where it is.
 func ExampleEngine_Grant() {
 	ctx := context.Background()
 	tuesday := time.Date(2026, time.May, 26, 10, 0, 0, 0, time.UTC)

@@ -43,7 +43,9 @@ func (s *script) amount() int64 {
 	}
 }
 
-// FuzzNoSumOverflows calls every verb with amounts of any size, under limits of any size: rules 1 and 14. Every count is the sum of what the ids count, in arithmetic of unbounded precision, and what is shown adds up.
+// FuzzNoSumOverflows calls every verb with amounts of any size, under limits of any size: rules 1
+// and 14. Every count is the sum of what the ids count, in arithmetic of unbounded precision, and
+// what is shown adds up.
 func FuzzNoSumOverflows(f *testing.F) {
 	f.Add([]byte{1, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1})
 	f.Add([]byte{1, 0, 0, 0, 5, 1, 0, 1, 0, 6, 1, 1, 2, 61, 2, 1, 1, 1, 3, 1, 2, 0})

@@ -11,7 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// turnsOfYears are dates whose week belongs to another year, or to the last of a long one (case 23).
+// turnsOfYears are dates whose week belongs to another year, or to the last of a long one (case
+// 23).
 var turnsOfYears = []struct{ date, key string }{
 	{"2024-12-30", "2025-W01"}, {"2018-12-31", "2019-W01"}, {"2016-01-01", "2015-W53"}, {"2021-01-03", "2020-W53"},
 	{"2027-01-03", "2026-W53"}, {"2005-01-02", "2004-W53"}, {"2008-12-29", "2009-W01"}, {"2012-01-01", "2011-W52"},
@@ -45,7 +46,8 @@ func TestWeekTurnsOnMondayAtMidnightUTC(t *testing.T) {
 	}
 }
 
-// TestWeekIsThatOfTheInstant holds that neither the zone of a time nor that of the host matters (case 24).
+// TestWeekIsThatOfTheInstant holds that neither the zone of a time nor that of the host matters
+// (case 24).
 func TestWeekIsThatOfTheInstant(t *testing.T) {
 	sunday := time.Date(2026, time.May, 31, 23, 59, 59, 0, time.UTC)
 	for name, hours := range map[string]int{"America/New_York": -4, "Asia/Tokyo": 9, "Pacific/Kiritimati": 14, "Etc/GMT+12": -12} {
@@ -97,7 +99,8 @@ func TestWeeksTileTime(t *testing.T) {
 		last[w.Start.Add(84*time.Hour).Year()] = w.Key
 		w = next
 	}
-	// A year has 53 weeks if it begins on a Thursday, or is a leap year that begins on a Wednesday (ISO 8601-1:2019, 3.1.1.23).
+	// A year has 53 weeks if it begins on a Thursday, or is a leap year that begins on a Wednesday
+	// (ISO 8601-1:2019, 3.1.1.23).
 	for year, key := range last {
 		begins, leap := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Weekday(), time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC).YearDay() == 366
 		long := begins == time.Thursday || leap && begins == time.Wednesday

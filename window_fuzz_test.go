@@ -10,18 +10,26 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// FuzzWindowsTile holds that any instant lies in one window of any period, that windows abut, and that neighbours have keys of their own.
+// FuzzWindowsTile holds that any instant lies in one window of any period, that windows abut, and
+// that neighbours have keys of their own.
 func FuzzWindowsTile(f *testing.F) {
 	// kind, zone, length, anchor and instant in Unix seconds
 	f.Add(uint8(0), uint8(0), uint16(0), int64(0), int64(1779667200), uint32(0))
-	f.Add(uint8(1), uint8(27), uint16(0), int64(0), int64(1775314800), uint32(0))                   // Lord_Howe set back
-	f.Add(uint8(2), uint8(9), uint16(0), int64(0), int64(1541300400), uint32(999999999))            // Sao_Paulo without a midnight
-	f.Add(uint8(2), uint8(34), uint16(0), int64(0), int64(1325239200), uint32(0))                   // Apia without a day
-	f.Add(uint8(2), uint8(7), uint16(0), int64(0), int64(-3225223728), uint32(0))                   // Juneau, one day longer
-	f.Add(uint8(8), uint8(29), uint16(0), int64(1769850000), int64(1772269200), uint32(1))          // a billing cycle in Berlin
-	f.Add(uint8(9), uint8(12), uint16(99), int64(-62135596800), int64(253402300799), uint32(1e9-1)) // the ends of time
+	// Lord_Howe set back
+	f.Add(uint8(1), uint8(27), uint16(0), int64(0), int64(1775314800), uint32(0))
+	// Sao_Paulo without a midnight
+	f.Add(uint8(2), uint8(9), uint16(0), int64(0), int64(1541300400), uint32(999999999))
+	// Apia without a day
+	f.Add(uint8(2), uint8(34), uint16(0), int64(0), int64(1325239200), uint32(0))
+	// Juneau, one day longer
+	f.Add(uint8(2), uint8(7), uint16(0), int64(0), int64(-3225223728), uint32(0))
+	// a billing cycle in Berlin
+	f.Add(uint8(8), uint8(29), uint16(0), int64(1769850000), int64(1772269200), uint32(1))
+	// the ends of time
+	f.Add(uint8(9), uint8(12), uint16(99), int64(-62135596800), int64(253402300799), uint32(1e9-1))
 	f.Add(uint8(6), uint8(8), uint16(36499), int64(253402300799), int64(-62135596800), uint32(0))
-	f.Add(uint8(1), uint8(26), uint16(0), int64(0), int64(1988149500), uint32(0)) // 31 December of a leap year in Adelaide
+	// 31 December of a leap year in Adelaide
+	f.Add(uint8(1), uint8(26), uint16(0), int64(0), int64(1988149500), uint32(0))
 	f.Add(uint8(3), uint8(8), uint16(0), int64(0), int64(1988150400), uint32(0))
 	f.Fuzz(func(t *testing.T, kind, zone uint8, every uint16, anchor, seconds int64, nanos uint32) {
 		begin := inRange(anchor).Format("2006-01-02T15:04:05")
@@ -42,7 +50,8 @@ func FuzzWindowsTile(f *testing.F) {
 	})
 }
 
-// allZones are the names of the IANA time zone database, links among them, as testdata/zones.txt lists them.
+// allZones are the names of the IANA time zone database, links among them, as testdata/zones.txt
+// lists them.
 func allZones(tb testing.TB) []string {
 	tb.Helper()
 	names, err := os.ReadFile("testdata/zones.txt")
@@ -52,7 +61,8 @@ func allZones(tb testing.TB) []string {
 	return strings.Fields(string(names))
 }
 
-// FuzzWindowsOfAYear skips a zone that the host's database lacks, which may be that of another year. Those must be few.
+// FuzzWindowsOfAYear skips a zone that the host's database lacks, which may be that of another
+// year. Those must be few.
 func TestTheHostHasTheZones(t *testing.T) {
 	var missing []string
 	for _, name := range allZones(t) {
@@ -65,7 +75,9 @@ func TestTheHostHasTheZones(t *testing.T) {
 	}
 }
 
-// FuzzWindowsOfAYear holds for every zone of the IANA database that the windows of a year, or the first 400 of them, tile time in both directions and have keys of their own, and that an ISO week in UTC is that of the time package.
+// FuzzWindowsOfAYear holds for every zone of the IANA database that the windows of a year, or the
+// first 400 of them, tile time in both directions and have keys of their own, and that an ISO week
+// in UTC is that of the time package.
 func FuzzWindowsOfAYear(f *testing.F) {
 	zones := allZones(f)
 	for i := range zones { // each with its first rules, and with those that hold now

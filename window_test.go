@@ -30,7 +30,8 @@ func instant(t *testing.T, text string) time.Time {
 	return at
 }
 
-// checkTiles holds that at lies in one window, that the windows on both sides abut on it, and that neighbours do not share a key.
+// checkTiles holds that at lies in one window, that the windows on both sides abut on it, and that
+// neighbours do not share a key.
 func checkTiles(t *testing.T, p headroom.Period, at time.Time) {
 	t.Helper()
 	w := p.At(at)
@@ -182,7 +183,8 @@ func TestISOWeeksOfYearEnds(t *testing.T) {
 	}
 }
 
-// The digest is of what date.isocalendar of Python says of each day that it knows, those of the years 1 to 9999. It is what this prints:
+// The digest is of what date.isocalendar of Python says of each day that it knows, those of the
+// years 1 to 9999. It is what this prints:
 //
 //	python3 -c 'import datetime as d,hashlib; print(hashlib.sha256("".join("%04d-W%02d\n" % d.date.fromordinal(n).isocalendar()[:2] for n in range(1, d.date.max.toordinal()+1)).encode()).hexdigest())'
 func TestISOWeekOfEveryDay(t *testing.T) {
@@ -287,7 +289,8 @@ func changes(zone *time.Location) []time.Time {
 	return all
 }
 
-// TestWindowsTileOverEveryChangeOfClocks: case 26. A day's window is that of the latest date that the clock has shown so far: this is said here in another way than At does it.
+// TestWindowsTileOverEveryChangeOfClocks: case 26. A day's window is that of the latest date that
+// the clock has shown so far: this is said here in another way than At does it.
 func TestWindowsTileOverEveryChangeOfClocks(t *testing.T) {
 	for _, name := range hardZones {
 		t.Run(name, func(t *testing.T) {

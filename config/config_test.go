@@ -213,7 +213,8 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no text makes the reader panic, that every error is one of its own and points into the text, and that what was read, written out, is read as the same.
+// FuzzParse holds that no text makes the reader panic, that every error is one of its own and
+// points into the text, and that what was read, written out, is read as the same.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("plans: [\n")

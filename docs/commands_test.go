@@ -11,8 +11,8 @@ import (
 // noon is when the answers on the pages are given.
 const noon = "2026-05-28T12:00:00Z"
 
-// TestTheCommandsAnswerAsShown runs what pages show after a "$" in blocks of code, in order, on a store of
-// the page's own. Each command answers as the page says, to the letter.
+// TestTheCommandsAnswerAsShown runs what pages show after a "$" in blocks of code, in order, on a
+// store of the page's own. Each command answers as the page says, to the letter.
 func TestTheCommandsAnswerAsShown(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "headroom")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"/cmd/headroom").CombinedOutput(); err != nil {
@@ -43,7 +43,8 @@ func TestTheCommandsAnswerAsShown(t *testing.T) {
 	}
 }
 
-// answer runs a command at noon, unless it says another time or knows none, and returns what it prints.
+// answer runs a command at noon, unless it says another time or knows none, and returns what it
+// prints.
 func answer(t *testing.T, program, store, line string) string {
 	t.Helper()
 	args := append(strings.Fields(line), "--store", store)

@@ -112,7 +112,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestProseIsNarrow: a line of prose has at most 100 characters. Tables, code, pictures and addresses may be wider.
+// TestProseIsNarrow: a line of prose has at most 100 characters. Tables, code, pictures and
+// addresses may be wider.
 func TestProseIsNarrow(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, l := range p.lines {

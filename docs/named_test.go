@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWhatIsNamedExists: each file, identifier, test, verb, flag and command that a page names is there.
-// A changelog names what was, so only its links are looked at.
+// TestWhatIsNamedExists: each file, identifier, test, verb, flag and command that a page names is
+// there. A changelog names what was, so only its links are looked at.
 func TestWhatIsNamedExists(t *testing.T) {
 	d := names(t)
 	all := files(t)
@@ -42,7 +42,8 @@ func TestAWrongNameIsFound(t *testing.T) {
 	}
 }
 
-// spans returns what stands between backticks in the prose of a page, and the commands in its blocks of code.
+// spans returns what stands between backticks in the prose of a page, and the commands in its
+// blocks of code.
 func (p page) spans() (all []line) {
 	span := regexp.MustCompile("`([^`]+)`")
 	for i, l := range p.lines {
@@ -111,7 +112,8 @@ func top(path string, all []string) bool {
 	return slices.ContainsFunc(all, func(file string) bool { return strings.HasPrefix(file, first+"/") })
 }
 
-// wrongFile looks for a file or a folder: from the root, beside the page, or, of one without a folder, anywhere.
+// wrongFile looks for a file or a folder: from the root, beside the page, or, of one without a
+// folder, anywhere.
 func wrongFile(path string, all []string, dir string) string {
 	for _, from := range []string{"", dir} {
 		if found, err := filepath.Glob(filepath.Join(root, from, path)); err == nil && len(found) > 0 {

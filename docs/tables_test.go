@@ -14,7 +14,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestEveryParameterIsExplained: docs/aws.md has each parameter of the template, with its default, and no other.
+// TestEveryParameterIsExplained: docs/aws.md has each parameter of the template, with its default,
+// and no other.
 func TestEveryParameterIsExplained(t *testing.T) {
 	_, text, _ := strings.Cut(read(t, "deploy/aws/template.yaml"), "\nParameters:\n")
 	text = regexp.MustCompile(`(?m)^\S`).Split(text, 2)[0]

@@ -35,7 +35,8 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// TestTheWriteOfADeduction: the request to DynamoDB that docs/travel.md shows is the one that is sent.
+// TestTheWriteOfADeduction: the request to DynamoDB that docs/travel.md shows is the one that is
+// sent.
 func TestTheWriteOfADeduction(t *testing.T) {
 	now := time.Date(2026, 5, 28, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }

@@ -60,7 +60,8 @@ func (l layout) buildFormat(e *expression, meter string, seen item) {
 func (l layout) guardIDs(e *expression, c headroom.Change, seen item) {
 	field := func(name string) string { return e.name(l.field(c.Key.Meter, name)) }
 	if !seen.formatted {
-		e.absent(field("Ops")) // an attribute of the application's own by this name is not ours to overwrite
+		// an attribute of the application's own by this name is not ours to overwrite
+		e.absent(field("Ops"))
 		return
 	}
 	e.equal(field("Epoch"), num(c.Epoch.Unix()))

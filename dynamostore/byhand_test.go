@@ -9,8 +9,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestWhatIsTakenAwayByHandGivesNoSecondAllowance: case 57. Of an item that is used up in the running week
-// the week or the count is removed. That is an error that says how to repair, and repaired it counts as before.
+// TestWhatIsTakenAwayByHandGivesNoSecondAllowance: case 57. Of an item that is used up in the
+// running week the week or the count is removed. That is an error that says how to repair, and
+// repaired it counts as before.
 func TestWhatIsTakenAwayByHandGivesNoSecondAllowance(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -64,7 +65,8 @@ func TestASpanOfCenturiesIsDamage(t *testing.T) {
 	})
 }
 
-// TestAnItemOfTheSeedsWithoutACountGetsOne: what Headroom has written once has all that it looks for.
+// TestAnItemOfTheSeedsWithoutACountGetsOne: what Headroom has written once has all that it looks
+// for.
 func TestAnItemOfTheSeedsWithoutACountGetsOne(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)

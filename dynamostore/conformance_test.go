@@ -14,9 +14,9 @@ import (
 	"github.com/lumcast/headroom/storetest"
 )
 
-// TestConformance tests all rules on Dynoxide and the contract on dynalite; the long version tests all
-// rules on both. Dynalite differs for the store in that it does not send the item along when a condition
-// fails. On an engine in memory that does not either, package memdynamo tests all rules.
+// TestConformance tests all rules on Dynoxide and the contract on dynalite; the long version tests
+// all rules on both. Dynalite differs for the store in that it does not send the item along when a
+// condition fails. On an engine in memory that does not either, package memdynamo tests all rules.
 func TestConformance(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		if engine != dynoxide && !report.Long() {

@@ -14,7 +14,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// What is corrected after it was written: refunds, releases and settlements of ids and windows that have moved to the ledger, are on their way there, or were thrown away by another writer.
+// What is corrected after it was written: refunds, releases and settlements of ids and windows that
+// have moved to the ledger, are on their way there, or were thrown away by another writer.
 
 func (r *rig) refundOf(op, id string, units int64) {
 	r.Helper()
@@ -38,7 +39,8 @@ func (r *rig) releases(subject, id string) {
 	}
 }
 
-// TestAMovedChargeIsRefundedInParts: the first refund brings the charge back into the item, the second finds it there.
+// TestAMovedChargeIsRefundedInParts: the first refund brings the charge back into the item, the
+// second finds it there.
 func TestAMovedChargeIsRefundedInParts(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -50,7 +52,8 @@ func TestAMovedChargeIsRefundedInParts(t *testing.T) {
 	})
 }
 
-// TestADelayedCopyDoesNotUndoASettlement: a hold was released, taken again and settled, while the copy of its release was on its way to the ledger.
+// TestADelayedCopyDoesNotUndoASettlement: a hold was released, taken again and settled, while the
+// copy of its release was on its way to the ledger.
 func TestADelayedCopyDoesNotUndoASettlement(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		other := newRig(t, engine)
@@ -93,7 +96,8 @@ func TestADelayedCopyDoesNotUndoASettlement(t *testing.T) {
 	})
 }
 
-// TestAMovedTotalIsCorrected: that one total of an item was corrected, and stays there, does not hide that younger ones have moved.
+// TestAMovedTotalIsCorrected: that one total of an item was corrected, and stays there, does not
+// hide that younger ones have moved.
 func TestAMovedTotalIsCorrected(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, horizon(2*52*7*24*time.Hour))
@@ -121,8 +125,8 @@ func TestAMovedTotalIsCorrected(t *testing.T) {
 	})
 }
 
-// TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed: between the look at the ledger and the write of a
-// correction, another one brought the same total back into the item, and it moved again.
+// TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed: between the look at the ledger and the
+// write of a correction, another one brought the same total back into the item, and it moved again.
 func TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, horizon(2*52*7*24*time.Hour))
@@ -156,8 +160,8 @@ func TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed(t *testing.T) {
 	})
 }
 
-// TestATotalThatWasLostMeanwhileIsNotCorrected: between the look and the write of a correction, the seed went
-// back to the week that it corrects, and Headroom left it again.
+// TestATotalThatWasLostMeanwhileIsNotCorrected: between the look and the write of a correction, the
+// seed went back to the week that it corrects, and Headroom left it again.
 func TestATotalThatWasLostMeanwhileIsNotCorrected(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -186,7 +190,8 @@ func TestATotalThatWasLostMeanwhileIsNotCorrected(t *testing.T) {
 	})
 }
 
-// TestHoldsOfManyWindowsAreClearedAway: what one write says of them stays within the 4 KB of an expression.
+// TestHoldsOfManyWindowsAreClearedAway: what one write says of them stays within the 4 KB of an
+// expression.
 func TestHoldsOfManyWindowsAreClearedAway(t *testing.T) {
 	var limits []headroom.Limit
 	for name, window := range map[string]string{"hour": "hour", "day": "day", "week": "week", "from-sunday": "week from sunday"} {
@@ -219,7 +224,8 @@ func TestAnEmptyWeekIsNone(t *testing.T) {
 	})
 }
 
-// TestARefundGivesNothingToAWeekThatTheSeedTurnedBackTo: what was charged was thrown away when the seed went back, and the earlier week never had it.
+// TestARefundGivesNothingToAWeekThatTheSeedTurnedBackTo: what was charged was thrown away when the
+// seed went back, and the earlier week never had it.
 func TestARefundGivesNothingToAWeekThatTheSeedTurnedBackTo(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -230,7 +236,8 @@ func TestARefundGivesNothingToAWeekThatTheSeedTurnedBackTo(t *testing.T) {
 	})
 }
 
-// TestCorrectedTotalsDoNotPileUp: a total that was corrected stays in the item, and leaves it when it is no longer shown.
+// TestCorrectedTotalsDoNotPileUp: a total that was corrected stays in the item, and leaves it when
+// it is no longer shown.
 func TestCorrectedTotalsDoNotPileUp(t *testing.T) {
 	hour, err := headroom.ParsePeriod("hour")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestCostOfHolds measures what holds, refunds, grants and joint decisions cost, and holds docs/cost.md to it.
+// TestCostOfHolds measures what holds, refunds, grants and joint decisions cost, and holds
+// docs/cost.md to it.
 func TestCostOfHolds(t *testing.T) {
 	var rows []string
 	for _, held := range []int{0, 50, 99} {

@@ -24,8 +24,10 @@ type bill struct {
 	requests int
 	writes   float64 // units, as the engine returns them
 	reads    float64 // units, as the engine returns them
-	failed   float64 // units of writes whose condition failed: no engine returns them; DynamoDB bills the size of the item, and 1 at least
-	moved    int     // rows written to the ledger
+	// units of writes whose condition failed: no engine returns them; DynamoDB bills the size of the
+	// item, and 1 at least
+	failed float64
+	moved  int // rows written to the ledger
 }
 
 func (b *bill) minus(o bill) bill {
@@ -78,7 +80,8 @@ func metered(c *dynamodb.Client, b *bill) *dynamodb.Client {
 	})
 }
 
-// size is the size of an item in bytes, by the rules of DynamoDB's developer guide ("DynamoDB item sizes and formats").
+// size is the size of an item in bytes, by the rules of DynamoDB's developer guide ("DynamoDB item
+// sizes and formats").
 func size(item attributes) (bytes int) {
 	for name, v := range item {
 		bytes += len(name)
@@ -113,7 +116,8 @@ func newAccount(t *testing.T, rows *[]string) *account {
 	a := &account{rig: newRig(t, dynoxide, under(catalog)), catalog: catalog, rows: rows}
 	a.renew()
 	a.admit("another", "job", 1, 1)
-	a.expect("another", "large", 5_000, headroom.ReasonOverLimit, false, 1) // the engine sends items along, and now the store knows
+	// the engine sends items along, and now the store knows
+	a.expect("another", "large", 5_000, headroom.ReasonOverLimit, false, 1)
 	return a
 }
 

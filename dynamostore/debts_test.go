@@ -56,8 +56,8 @@ func TestMovedIDsKeepTheirOrganisation(t *testing.T) {
 	})
 }
 
-// TestADamagedRowOfADebtBlocksNoOther: in no partition of the list, and it is logged. The rows of one
-// key follow one another, so one that tells the key still leads to its debts.
+// TestADamagedRowOfADebtBlocksNoOther: in no partition of the list, and it is logged. The rows of
+// one key follow one another, so one that tells the key still leads to its debts.
 func TestADamagedRowOfADebtBlocksNoOther(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)

@@ -12,8 +12,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestRowsLiveAsLongAsTheyTellAndNoLonger: DynamoDB may delete a row of the ledger as soon as its time is over, which is in Unix seconds. An id's row lives until both generations are over that may remember it, a total's row for as long as the
-// history shows it; and neither much longer.
+// TestRowsLiveAsLongAsTheyTellAndNoLonger: DynamoDB may delete a row of the ledger as soon as its
+// time is over, which is in Unix seconds. An id's row lives until both generations are over that
+// may remember it, a total's row for as long as the history shows it; and neither much longer.
 func TestRowsLiveAsLongAsTheyTellAndNoLonger(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		const slack = 48 * time.Hour

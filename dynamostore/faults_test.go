@@ -79,7 +79,8 @@ func fromEach(t *testing.T, settings []setting, test func(r *rig, begin func() (
 	})
 }
 
-// TestALostAnswerIsOneCharge: case 5. Whatever request of a deduction is applied and its answer lost, the SDK sends it again, and the deduction is charged once and succeeds.
+// TestALostAnswerIsOneCharge: case 5. Whatever request of a deduction is applied and its answer
+// lost, the SDK sends it again, and the deduction is charged once and succeeds.
 func TestALostAnswerIsOneCharge(t *testing.T) {
 	fromEach(t, nil, func(r *rig, begin func() string, used int64) {
 		for nth := 1; ; nth++ {
@@ -105,7 +106,9 @@ func TestALostAnswerIsOneCharge(t *testing.T) {
 	})
 }
 
-// TestWithoutAnAnswerTheOutcomeIsUnknown: case 5. If no attempt at a request brings an answer, the outcome of the deduction is unknown, unless it is known not to be written, or to be; a repeat of the id charges it once.
+// TestWithoutAnAnswerTheOutcomeIsUnknown: case 5. If no attempt at a request brings an answer, the
+// outcome of the deduction is unknown, unless it is known not to be written, or to be; a repeat of
+// the id charges it once.
 func TestWithoutAnAnswerTheOutcomeIsUnknown(t *testing.T) {
 	for _, fault := range []struct {
 		name string
@@ -150,7 +153,9 @@ func TestWithoutAnAnswerTheOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// TestDoubtOutlastsALaterFailure: case 5. An answer was lost, the SDK's next attempt is refused by the condition, and to find out why fails: the charge may have been made, and the error must say so.
+// TestDoubtOutlastsALaterFailure: case 5. An answer was lost, the SDK's next attempt is refused by
+// the condition, and to find out why fails: the charge may have been made, and the error must say
+// so.
 func TestDoubtOutlastsALaterFailure(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for _, ids := range []int{1, 30} {
@@ -187,7 +192,9 @@ func TestDoubtOutlastsALaterFailure(t *testing.T) {
 	})
 }
 
-// TestARefusalAfterALostRequestIsNotCertain: rule 16. A request is lost on its way, and the SDK's next attempt finds too few units. The first may still come, when the units are there: so the answer is not that nothing is charged.
+// TestARefusalAfterALostRequestIsNotCertain: rule 16. A request is lost on its way, and the SDK's
+// next attempt finds too few units. The first may still come, when the units are there: so the
+// answer is not that nothing is charged.
 func TestARefusalAfterALostRequestIsNotCertain(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for verb, ask := range map[string]func(r *rig) (headroom.Decision, error){
@@ -233,7 +240,9 @@ func TestARefusalAfterALostRequestIsNotCertain(t *testing.T) {
 	})
 }
 
-// TestDoubtOutlastsAnotherForm: rule 16. An attempt is lost, the next finds an item of another form, and the write in that form is throttled: the lost one may yet come, when the item has its form again.
+// TestDoubtOutlastsAnotherForm: rule 16. An attempt is lost, the next finds an item of another
+// form, and the write in that form is throttled: the lost one may yet come, when the item has its
+// form again.
 func TestDoubtOutlastsAnotherForm(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -432,7 +441,8 @@ func TestAFailureBeforeAnythingIsSentIsKnown(t *testing.T) {
 	})
 }
 
-// TestADeadlineInMidRequest: rule 16. The caller gave up after the request was sent: the outcome is unknown.
+// TestADeadlineInMidRequest: rule 16. The caller gave up after the request was sent: the outcome is
+// unknown.
 func TestADeadlineInMidRequest(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for _, applied := range []bool{false, true} {
@@ -466,7 +476,8 @@ func TestADeadlineInMidRequest(t *testing.T) {
 	})
 }
 
-// TestATransactionOnTheItem: case 7. A plain write that meets a transaction of the application's own is sent again, since the SDK does not.
+// TestATransactionOnTheItem: case 7. A plain write that meets a transaction of the application's
+// own is sent again, since the SDK does not.
 func TestATransactionOnTheItem(t *testing.T) {
 	for _, times := range []int{1, 5} {
 		fromEach(t, nil, func(r *rig, begin func() string, used int64) {
@@ -486,7 +497,8 @@ func TestATransactionOnTheItem(t *testing.T) {
 	}
 }
 
-// TestATransactionThatOutlastsTheRetries: case 7, rule 2. Contention is an error, never a refusal, and nothing is written.
+// TestATransactionThatOutlastsTheRetries: case 7, rule 2. Contention is an error, never a refusal,
+// and nothing is written.
 func TestATransactionThatOutlastsTheRetries(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		t.Parallel() // it waits between its tries
@@ -506,7 +518,8 @@ func TestATransactionThatOutlastsTheRetries(t *testing.T) {
 	})
 }
 
-// TestAnEngineThatSendsNoItem: case 8. A failed condition without the item costs one consistent read, and leads to the same answer.
+// TestAnEngineThatSendsNoItem: case 8. A failed condition without the item costs one consistent
+// read, and leads to the same answer.
 func TestAnEngineThatSendsNoItem(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for _, habit := range []string{"never", "no more", "now and then"} {
@@ -562,8 +575,9 @@ func TestAnEngineThatSendsNoItem(t *testing.T) {
 	})
 }
 
-// TestAChargeWithoutAnIDIsNeverMadeTwice: whatever request of it is applied or lost, and however often the SDK sends
-// again, a charge without an operation id is made once at most, and not at all only if the answer says so.
+// TestAChargeWithoutAnIDIsNeverMadeTwice: whatever request of it is applied or lost, and however
+// often the SDK sends again, a charge without an operation id is made once at most, and not at all
+// only if the answer says so.
 func TestAChargeWithoutAnIDIsNeverMadeTwice(t *testing.T) {
 	for name, fault := range map[string]func(x *exchange) (*http.Response, error){"applied": (*exchange).lose, "dropped": (*exchange).drop} {
 		t.Run(name, func(t *testing.T) {

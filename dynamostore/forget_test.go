@@ -10,8 +10,9 @@ import (
 	"github.com/lumcast/headroom/dynamostore"
 )
 
-// TestForgettingLeavesWhatIsTheApplications: of an item of the application's own only Headroom's attributes go, whatever
-// it is named like; an item of which nothing else is left goes as a whole, and of the ledger every row.
+// TestForgettingLeavesWhatIsTheApplications: of an item of the application's own only Headroom's
+// attributes go, whatever it is named like; an item of which nothing else is left goes as a whole,
+// and of the ledger every row.
 func TestForgettingLeavesWhatIsTheApplications(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for _, names := range []dynamostore.Names{{}, {Subject: "pk", Window: "w", Count: "c", Plan: "tier", Prefix: "hr_"}} {
@@ -57,7 +58,8 @@ func TestForgettingLeavesWhatIsTheApplications(t *testing.T) {
 	})
 }
 
-// TestForgettingThatFailsAnywhereFinishesLater: whatever request of it gets lost, a repeat leaves nothing.
+// TestForgettingThatFailsAnywhereFinishesLater: whatever request of it gets lost, a repeat leaves
+// nothing.
 func TestForgettingThatFailsAnywhereFinishesLater(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, sending(1))

@@ -35,7 +35,8 @@ func plentiful(t *testing.T) *headroom.Catalog {
 // job is the id of the ith charge that fills an item.
 func job(i int) string { return fmt.Sprintf("job-%05d", i) }
 
-// fillUp fills a subject's item with records like that of one id, up to a size. It returns how many.
+// fillUp fills a subject's item with records like that of one id, up to a size. It returns how
+// many.
 func (r *rig) fillUp(subject, like string, bytes int) (n int) {
 	r.Helper()
 	item := r.item(subject)
@@ -63,8 +64,9 @@ func (r *rig) earlierRelease(subject string) int {
 	return n
 }
 
-// TestAnItemAtItsGreatestSizeLocksNobodyOut: rule 17. The release before kept what was refunded in the
-// item. At 400 KB DynamoDB refused each write, also that of a turn long after. The next charge makes room, and brings the item to the newest format.
+// TestAnItemAtItsGreatestSizeLocksNobodyOut: rule 17. The release before kept what was refunded in
+// the item. At 400 KB DynamoDB refused each write, also that of a turn long after. The next charge
+// makes room, and brings the item to the newest format.
 func TestAnItemAtItsGreatestSizeLocksNobodyOut(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for name, later := range map[string]time.Duration{"at once": 0, "400 days later": 400 * 24 * time.Hour} {
@@ -98,8 +100,8 @@ func TestAnItemAtItsGreatestSizeLocksNobodyOut(t *testing.T) {
 	})
 }
 
-// TestASubjectsPastLeavesItsItemOfTheReleaseBefore: what that kept moves with the charges that follow, the
-// item is small in the end, and every id is remembered as it was rewritten last.
+// TestASubjectsPastLeavesItsItemOfTheReleaseBefore: what that kept moves with the charges that
+// follow, the item is small in the end, and every id is remembered as it was rewritten last.
 func TestASubjectsPastLeavesItsItemOfTheReleaseBefore(t *testing.T) {
 	r := newRig(t, dynoxide, under(plentiful(t)))
 	old := r.another(under(plentiful(t)), inFormat(1))
@@ -112,7 +114,8 @@ func TestASubjectsPastLeavesItsItemOfTheReleaseBefore(t *testing.T) {
 		r.replay("u", job(i), 30, used)
 		r.gives("u", job(i), 6, 0)
 	}
-	// What the ledger has of it now is the first version. It comes back as the second, moves, and comes back as the third.
+	// What the ledger has of it now is the first version. It comes back as the second, moves, and
+	// comes back as the third.
 	r.gives("u", "half", 6, 0)
 	r.gives("u", "half", 3, 3)
 	r.fillMore("u", 60)
@@ -215,8 +218,8 @@ func TestAFullItemOfTheApplicationsIsAnError(t *testing.T) {
 	})
 }
 
-// TestRoomThatCannotBeMadeChargesNothing: where the ledger takes no rows, or an answer is lost while ids
-// move, nothing is charged, and a repeat goes on.
+// TestRoomThatCannotBeMadeChargesNothing: where the ledger takes no rows, or an answer is lost
+// while ids move, nothing is charged, and a repeat goes on.
 func TestRoomThatCannotBeMadeChargesNothing(t *testing.T) {
 	for _, fault := range []struct {
 		name, op string

@@ -35,9 +35,10 @@ func (f *far) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestManyDrawOnAGrantAtOnce: rules 2 and 11. Writers that draw on one grant do not make one another retry, however
-// far away the engine is: none of 128 is told that it is contended, and exactly the units of the grant are admitted.
-// The clock is that of the bubble, so that nothing depends on the host's speed.
+// TestManyDrawOnAGrantAtOnce: rules 2 and 11. Writers that draw on one grant do not make one
+// another retry, however far away the engine is: none of 128 is told that it is contended, and
+// exactly the units of the grant are admitted. The clock is that of the bubble, so that nothing
+// depends on the host's speed.
 func TestManyDrawOnAGrantAtOnce(t *testing.T) {
 	const each, more = 3, 20 // charges of each writer, and how many of all are to be refused
 	for _, verb := range []string{"deduct", "hold and settle", "deduct and refund"} {
@@ -137,8 +138,9 @@ func under100(t *testing.T) *headroom.Catalog {
 	return c
 }
 
-// TestGrantsOfFormatOne: a grant that the release before wrote, as text, is drawn on as it is, and becomes numbers
-// with the first units that are drawn; with Options.Format 1 it stays text, and another that adds to it is noticed.
+// TestGrantsOfFormatOne: a grant that the release before wrote, as text, is drawn on as it is, and
+// becomes numbers with the first units that are drawn; with Options.Format 1 it stays text, and
+// another that adds to it is noticed.
 func TestGrantsOfFormatOne(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		old := newRig(t, engine, inFormat(1), under(under100(t)))

@@ -36,7 +36,8 @@ func each(t *testing.T, test func(t *testing.T, engine string)) {
 // dynoxide is the engine that sends the item along when a condition fails, as DynamoDB does.
 const dynoxide = "dynoxide"
 
-// Times of tests: a Tuesday, far enough from now that no row's time to live is over, and the turns of the weeks after it.
+// Times of tests: a Tuesday, far enough from now that no row's time to live is over, and the turns
+// of the weeks after it.
 var (
 	tuesday = time.Date(2031, time.May, 27, 10, 0, 0, 0, time.UTC)
 	monday  = time.Date(2031, time.June, 2, 0, 0, 0, 0, time.UTC)
@@ -242,7 +243,8 @@ func newRig(t *testing.T, name string, settings ...setting) *rig {
 	return r
 }
 
-// another is a rig on the same tables with a store, an engine and a healthy wire of its own, which shares the clock.
+// another is a rig on the same tables with a store, an engine and a healthy wire of its own, which
+// shares the clock.
 func (r *rig) another(settings ...setting) *rig {
 	r.Helper()
 	shared := func(o *rigging) { o.store, o.clock = r.opts, r.clock }
@@ -323,7 +325,8 @@ func (r *rig) sends(want ...string) {
 	r.wire.reset(r.wire.meddle)
 }
 
-// fails fails the test unless err is a failure of the target's code that says text, and no decision came with it.
+// fails fails the test unless err is a failure of the target's code that says text, and no decision
+// came with it.
 func (r *rig) fails(d headroom.Decision, err error, target headroom.Code, text string) {
 	r.Helper()
 	var failure *headroom.Error

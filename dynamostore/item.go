@@ -205,7 +205,8 @@ func lost(known, week headroom.Window, now time.Time) []time.Time {
 	if week.Start.Before(known.Start) {
 		return append(starts, week.Start)
 	}
-	end := headroom.ISOWeek(now).Start // a wrong clock may have turned it to a week that has yet to come
+	// a wrong clock may have turned it to a week that has yet to come
+	end := headroom.ISOWeek(now).Start
 	if week.Start.Before(end) {
 		end = week.Start
 	}

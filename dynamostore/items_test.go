@@ -67,7 +67,8 @@ func TestCostGreaterThanTheLimitStoresNothing(t *testing.T) {
 	})
 }
 
-// own are attributes of an application's own, of every type, some named like reserved words or with what means something in an expression.
+// own are attributes of an application's own, of every type, some named like reserved words or with
+// what means something in an expression.
 func own() attributes {
 	return attributes{
 		"name":        s("Ada"),
@@ -217,7 +218,8 @@ func plans(t *testing.T) *headroom.Catalog {
 	return c
 }
 
-// TestDamageIsAnErrorAndNothingIsWritten: each attribute in turn is of another type, holds garbage, or is gone.
+// TestDamageIsAnErrorAndNothingIsWritten: each attribute in turn is of another type, holds garbage,
+// or is gone.
 func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 	garbage := map[string]types.AttributeValue{
 		"a string": s("garbage"), "a fraction": &types.AttributeValueMemberN{Value: "1.5"}, "beyond int64": &types.AttributeValueMemberN{Value: "9223372036854775808"},
@@ -227,11 +229,13 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 	// What reads all the same, and means something.
 	fine := map[string]bool{
 		"plan: nothing": true, "quotaEpochBefore: nothing": true, "quotaEpochBefore: below 0": true,
-		"quotaOps: a map of strings": true, "quotaOpsBefore: a map of strings": true, // a charge is read when it is asked for
+		// a charge is read when it is asked for
+		"quotaOps: a map of strings": true, "quotaOpsBefore: a map of strings": true,
 		"quotaEpoch: below 0": true, "quotaSpilt: below 0": true,
 		"quotaSpan: nothing": true, // adopted like a window that the seed began
 	}
-	// What a write in a running window does not look at: it is made as if nothing were wrong with the rest.
+	// What a write in a running window does not look at: it is made as if nothing were wrong with the
+	// rest.
 	unseen := map[string]bool{"quotaOps: a map of numbers": true, "quotaOpsBefore: a map of numbers": true, "quotaHolds: a map of numbers": true, "quotaHolds: a map of strings": true}
 	for what := range garbage {
 		unseen["quotaPast: "+what], unseen["quotaEpochBefore: "+what], unseen["quotaGrants: "+what] = true, true, true
@@ -271,7 +275,9 @@ func TestDamageIsAnErrorAndNothingIsWritten(t *testing.T) {
 					for range 2 { // by a store that has not seen the item, and by one that has
 						d, err := r.deduct("u", "new", 2)
 						if name == "quotaCount" && what == "a fraction" && errors.Is(err, headroom.OutcomeUnknown) {
-							break // a number like another, to the condition: it was added to, and a repeat does not add to it again
+							// a number like another, to the condition: it was added to, and a repeat does not add to it
+							// again
+							break
 						}
 						if fine[name+": "+what] || unseen[name+": "+what] && err == nil {
 							if err != nil || !d.Allowed || d.Used > 43 {
@@ -339,7 +345,8 @@ func TestIDsThatLookLikeSomethingElse(t *testing.T) {
 	})
 }
 
-// TestLongNamesDoNotMoveEachIDByItself: where the names alone fill the first unit, ids get room in the next.
+// TestLongNamesDoNotMoveEachIDByItself: where the names alone fill the first unit, ids get room in
+// the next.
 func TestLongNamesDoNotMoveEachIDByItself(t *testing.T) {
 	long := strings.Repeat("m", headroom.MaxMeter)
 	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
@@ -422,7 +429,8 @@ func TestMetersOfASubjectShareItsItem(t *testing.T) {
 	})
 }
 
-// TestTwoLimitsOfAMeterAreOneWrite: rule 13, in the item. Both counters are guarded and counted in one request, all or none.
+// TestTwoLimitsOfAMeterAreOneWrite: rule 13, in the item. Both counters are guarded and counted in
+// one request, all or none.
 func TestTwoLimitsOfAMeterAreOneWrite(t *testing.T) {
 	c, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
 		{Meter: "slots", Name: "week", Units: 200}, {Meter: "slots", Name: "burst", Units: 60},
@@ -464,7 +472,8 @@ func TestTwoLimitsOfAMeterAreOneWrite(t *testing.T) {
 		r.has("u", "quotaCount", n(56))
 		r.has("u", "quotaCount:burst", n(56))
 
-		// The seed's own code knows only the one. Headroom notices where it turned it, and counts the other on.
+		// The seed's own code knows only the one. Headroom notices where it turned it, and counts the
+		// other on.
 		r.at(monday)
 		r.seedDeducts("u", "2031-W23", 10, 200)
 		r.expect("u", "after", 50, headroom.ReasonAdmitted, false, 50)
@@ -492,7 +501,8 @@ func TestAChargePastTheLimit(t *testing.T) {
 	})
 }
 
-// TestAnItemWithoutACount: somebody took the count away, and the week is over. The next counts from 0; the ids stay known.
+// TestAnItemWithoutACount: somebody took the count away, and the week is over. The next counts from
+// 0; the ids stay known.
 func TestAnItemWithoutACount(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -521,7 +531,8 @@ func TestAnAttributeOfTheApplicationsOwnInOurPlace(t *testing.T) {
 	})
 }
 
-// TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt: no item is written for its format alone, and one of a newer format keeps it.
+// TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt: no item is written for its format alone,
+// and one of a newer format keeps it.
 func TestAnOlderFormatBecomesTheNewestInTheWriteThatMeetsIt(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, inFormat(1))

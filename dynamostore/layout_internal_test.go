@@ -28,7 +28,8 @@ func defaults(tb testing.TB) layout {
 	return s.layout
 }
 
-// TestAttributesOfMetersAndLimitsStayApart: rule 15. No two things of any two meters have one name, and no meter takes what belongs to another for its own.
+// TestAttributesOfMetersAndLimitsStayApart: rule 15. No two things of any two meters have one name,
+// and no meter takes what belongs to another for its own.
 func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 	o := defaults(t)
 	meters := []string{
@@ -82,7 +83,8 @@ func TestAttributesOfMetersAndLimitsStayApart(t *testing.T) {
 	}
 }
 
-// TestNamesOfIDsStayApart: rule 15. An id stands under itself or, if it is long, under a name that no short one has.
+// TestNamesOfIDsStayApart: rule 15. An id stands under itself or, if it is long, under a name that
+// no short one has.
 func TestNamesOfIDsStayApart(t *testing.T) {
 	short, long := []string{"~", "", "a"}, []string{}
 	for n := range 40 {
@@ -106,7 +108,8 @@ func TestNamesOfIDsStayApart(t *testing.T) {
 	}
 }
 
-// TestKeysOfTheLedgerStayApart: rule 15. From a key of the ledger its subject and meter can be told.
+// TestKeysOfTheLedgerStayApart: rule 15. From a key of the ledger its subject and meter can be
+// told.
 func TestKeysOfTheLedgerStayApart(t *testing.T) {
 	words := []string{"a", "b", "#", "1", "1#", "1#a", "a#", "ab", "a_b", "_", "\x00", "é"}
 	keys := map[string]headroom.Key{}
@@ -131,7 +134,8 @@ func TestKeysOfTheLedgerStayApart(t *testing.T) {
 	}
 }
 
-// TestTheMemoryOfGenerationsIsBounded: to forget one costs a request, to remember all costs a process.
+// TestTheMemoryOfGenerationsIsBounded: to forget one costs a request, to remember all costs a
+// process.
 func TestTheMemoryOfGenerationsIsBounded(t *testing.T) {
 	var gs generations
 	epoch := time.Unix(1000, 0)
@@ -212,7 +216,8 @@ func (r *bytesReader) value(depth int) types.AttributeValue {
 	return &types.AttributeValueMemberNULL{Value: true}
 }
 
-// FuzzDecode: whatever an item holds is read, or is Unreadable. What is read can be shown, written as attributes that read the same, and a change built for it, without a panic.
+// FuzzDecode: whatever an item holds is read, or is Unreadable. What is read can be shown, written
+// as attributes that read the same, and a change built for it, without a panic.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{5, 1, 7, 40, 3}, 40))
@@ -281,7 +286,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkWritten holds that what was read of an item reads the same once it is written in the forms of this program.
+// checkWritten holds that what was read of an item reads the same once it is written in the forms
+// of this program.
 func checkWritten(t *testing.T, o layout, it item, attrs map[string]types.AttributeValue, now time.Time) {
 	t.Helper()
 	again := map[string]types.AttributeValue{}
@@ -390,7 +396,9 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// TestAMoveOfManyIsAnExpressionThatDynamoDBTakes: an expression has at most 4 KB and an update 300 operators ("Service, account, and table quotas" in the developer guide), which engines for tests need not hold to.
+// TestAMoveOfManyIsAnExpressionThatDynamoDBTakes: an expression has at most 4 KB and an update 300
+// operators ("Service, account, and table quotas" in the developer guide), which engines for tests
+// need not hold to.
 func TestAMoveOfManyIsAnExpressionThatDynamoDBTakes(t *testing.T) {
 	o := defaults(t)
 	week := headroom.ISOWeek(time.Date(2031, 5, 27, 0, 0, 0, 0, time.UTC))

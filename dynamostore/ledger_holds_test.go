@@ -11,7 +11,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// overtaken has the ids of a subject move to the ledger, and another writer change what one of theirs stands for between the copy and the removal, while the ledger refuses what that writer would copy. Ids move in the order of their names: that one is to come before those of fill.
+// overtaken has the ids of a subject move to the ledger, and another writer change what one of
+// theirs stands for between the copy and the removal, while the ledger refuses what that writer
+// would copy. Ids move in the order of their names: that one is to come before those of fill.
 func overtaken(t *testing.T, engine string, before, between func(r *rig)) *rig {
 	t.Helper()
 	r := newRig(t, engine)
@@ -50,7 +52,8 @@ func overtaken(t *testing.T, engine string, before, between func(r *rig)) *rig {
 	return r
 }
 
-// TestARefundWhileIdsMoveHappensOnce: case 6, rule 10. The ledger's copy of a charge that was refunded since does not stand for it.
+// TestARefundWhileIdsMoveHappensOnce: case 6, rule 10. The ledger's copy of a charge that was
+// refunded since does not stand for it.
 func TestARefundWhileIdsMoveHappensOnce(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		refund := func(r *rig, id string) (headroom.Decision, error) {
@@ -73,7 +76,8 @@ func TestARefundWhileIdsMoveHappensOnce(t *testing.T) {
 	})
 }
 
-// TestASettlementWhileIdsMoveHappensOnce: case 6, rule 9. The ledger's copy of a release does not stand for the operation that was settled since.
+// TestASettlementWhileIdsMoveHappensOnce: case 6, rule 9. The ledger's copy of a release does not
+// stand for the operation that was settled since.
 func TestASettlementWhileIdsMoveHappensOnce(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := overtaken(t, engine, func(r *rig) {
@@ -100,7 +104,9 @@ func TestASettlementWhileIdsMoveHappensOnce(t *testing.T) {
 	})
 }
 
-// TestACopyThatComesLateBringsNothingBack: case 6. The copy of a release is on its way to the ledger for so long that another writer has meanwhile held, settled and moved ids: the organisation is charged once.
+// TestACopyThatComesLateBringsNothingBack: case 6. The copy of a release is on its way to the
+// ledger for so long that another writer has meanwhile held, settled and moved ids: the
+// organisation is charged once.
 func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -148,7 +154,8 @@ func TestACopyThatComesLateBringsNothingBack(t *testing.T) {
 	})
 }
 
-// TestAChargeFromTheLedgerIsRefundedInParts: rule 10. What came back from the ledger into the item is found there, though the ledger still has what it was before.
+// TestAChargeFromTheLedgerIsRefundedInParts: rule 10. What came back from the ledger into the item
+// is found there, though the ledger still has what it was before.
 func TestAChargeFromTheLedgerIsRefundedInParts(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -169,7 +176,8 @@ func TestAChargeFromTheLedgerIsRefundedInParts(t *testing.T) {
 	})
 }
 
-// stillKnown moves ids until that of an operation is in the ledger, and expects that nothing else was charged or came back meanwhile, and that the operation cannot be charged anew.
+// stillKnown moves ids until that of an operation is in the ledger, and expects that nothing else
+// was charged or came back meanwhile, and that the operation cannot be charged anew.
 func stillKnown(r *rig, operation string, used int64) {
 	r.Helper()
 	if got := r.used("u"); got != used {

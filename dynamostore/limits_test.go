@@ -12,7 +12,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// manyLimits is a plan of so many limits of one meter with the longest names, each with what makes a write larger.
+// manyLimits is a plan of so many limits of one meter with the longest names, each with what makes
+// a write larger.
 func manyLimits(t *testing.T, n int, carry int64) *headroom.Catalog {
 	t.Helper()
 	day, err := headroom.ParsePeriod("day")
@@ -44,8 +45,9 @@ func operatorsOf(update, condition string) int {
 	return max(in(update)-len(assignments.FindAllString(update, -1)), in(condition))
 }
 
-// TestEveryWriteFitsAtMostLimits: a catalog may have as many limits of one meter as the store says, and then no write
-// of any kind is too large for DynamoDB; with one more, no engine is made, and the error says how many there may be.
+// TestEveryWriteFitsAtMostLimits: a catalog may have as many limits of one meter as the store says,
+// and then no write of any kind is too large for DynamoDB; with one more, no engine is made, and
+// the error says how many there may be.
 func TestEveryWriteFitsAtMostLimits(t *testing.T) {
 	for _, carry := range []int64{0, 500} {
 		each(t, func(t *testing.T, engine string) {
@@ -112,8 +114,8 @@ func TestEveryWriteFitsAtMostLimits(t *testing.T) {
 			}
 			r.at(day(2).Add(2 * time.Hour))
 			hold("the one that clears them away", 0, time.Hour)
-			// A charge that counts in two windows of each limit, and drew on every grant, is refunded when both
-			// windows have closed and their totals have moved to the ledger.
+			// A charge that counts in two windows of each limit, and drew on every grant, is refunded when
+			// both windows have closed and their totals have moved to the ledger.
 			r.at(day(20))
 			for i := range headroom.MaxGrants {
 				d, err := r.engine.Grant(t.Context(), headroom.GrantRequest{Subject: "u", Meter: "slots", ID: fmt.Sprintf("later-grant-with-a-long-id-%02d", i), Units: 5, Lasts: 90 * 24 * time.Hour})

@@ -12,7 +12,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// mover is a process that charges ids until it is to move some to the ledger, and stops in the midst of that.
+// mover is a process that charges ids until it is to move some to the ledger, and stops in the
+// midst of that.
 type mover struct {
 	*rig
 	ids       []string // that it charged
@@ -20,7 +21,8 @@ type mover struct {
 	goes, end chan struct{}
 }
 
-// mover returns one that has stopped: before it copies ids or, if copied, before it removes what it has copied.
+// mover returns one that has stopped: before it copies ids or, if copied, before it removes what it
+// has copied.
 func (r *rig) mover(prefix string, copied bool, settings ...setting) *mover {
 	r.Helper()
 	m := &mover{rig: r.another(settings...), stopped: make(chan struct{}), goes: make(chan struct{}), end: make(chan struct{})}
@@ -77,7 +79,9 @@ func (r *rig) remembers() int {
 	return len(r.item("u")["quotaOps"].(*types.AttributeValueMemberM).Value)
 }
 
-// TestTwoWhoMoveOtherIDsAtOnce: case 6. They have no id in common, and still the later one must not remove its own as if nobody had moved any meanwhile: who has seen how far the moving had come, and has looked into the ledger since, would charge them again.
+// TestTwoWhoMoveOtherIDsAtOnce: case 6. They have no id in common, and still the later one must not
+// remove its own as if nobody had moved any meanwhile: who has seen how far the moving had come,
+// and has looked into the ledger since, would charge them again.
 func TestTwoWhoMoveOtherIDsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -108,7 +112,9 @@ func TestTwoWhoMoveOtherIDsAtOnce(t *testing.T) {
 	})
 }
 
-// TestAMoveThatGoesOnTwoEpochsLater: a process that slept meanwhile has copied ids that were forgotten since, and were then charged anew and look the same. What it has copied is no longer remembered: it must not remove the new ones.
+// TestAMoveThatGoesOnTwoEpochsLater: a process that slept meanwhile has copied ids that were
+// forgotten since, and were then charged anew and look the same. What it has copied is no longer
+// remembered: it must not remove the new ones.
 func TestAMoveThatGoesOnTwoEpochsLater(t *testing.T) {
 	year, err := headroom.ParsePeriod("year")
 	if err != nil {

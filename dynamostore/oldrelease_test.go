@@ -25,8 +25,8 @@ import (
 	"github.com/lumcast/headroom/internal/oldrelease"
 )
 
-// plansOfBoth is the configuration of both releases. The windows are years, so that none turns while
-// the test runs.
+// plansOfBoth is the configuration of both releases. The windows are years, so that none turns
+// while the test runs.
 const plansOfBoth = `
 horizon: 15d
 default_plan: wide

@@ -11,12 +11,13 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// pastBound is what an item never reaches, whatever its subject has behind it: the bound of docs/cost.md for one without live holds.
+// pastBound is what an item never reaches, whatever its subject has behind it: the bound of
+// docs/cost.md for one without live holds.
 const pastBound = 8 * 1024
 
-// TestASubjectsPastLeavesItsItem: case 50, rule 17. Charges that are refunded, holds that expire and are settled,
-// and totals that are corrected, all of one subject in one epoch: the item stays small, every write
-// goes through, and a deduction days later costs what it always does.
+// TestASubjectsPastLeavesItsItem: case 50, rule 17. Charges that are refunded, holds that expire
+// and are settled, and totals that are corrected, all of one subject in one epoch: the item stays
+// small, every write goes through, and a deduction days later costs what it always does.
 func TestASubjectsPastLeavesItsItem(t *testing.T) {
 	many := report.Of(300, 100_000)
 	catalog, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{

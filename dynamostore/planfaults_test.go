@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// TestAPlanThatWasNotStoredIsAnError: rule 16, of storing a plan and of taking it away. To take it from a subject that has no item is none: there is no plan then.
+// TestAPlanThatWasNotStoredIsAnError: rule 16, of storing a plan and of taking it away. To take it
+// from a subject that has no item is none: there is no plan then.
 func TestAPlanThatWasNotStoredIsAnError(t *testing.T) {
 	say := func(status int, code string) func(*exchange) (*http.Response, error) {
 		return func(x *exchange) (*http.Response, error) { return x.say(status, code) }

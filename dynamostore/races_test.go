@@ -11,7 +11,8 @@ import (
 	"github.com/lumcast/headroom/dynamostore"
 )
 
-// TestWhatHappensInBetweenIsNoticed: a deduction's write depends on what was true when it was decided. Before each of its requests in turn somebody else changes just that.
+// TestWhatHappensInBetweenIsNoticed: a deduction's write depends on what was true when it was
+// decided. Before each of its requests in turn somebody else changes just that.
 func TestWhatHappensInBetweenIsNoticed(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -107,7 +108,8 @@ func (r *rig) plan(name string) {
 	}
 }
 
-// TestTwoWhoMoveIDsAtOnce: case 6. What the one has not seen the other must not remove unnoticed, or somebody who looked into the ledger in between would charge it again.
+// TestTwoWhoMoveIDsAtOnce: case 6. What the one has not seen the other must not remove unnoticed,
+// or somebody who looked into the ledger in between would charge it again.
 func TestTwoWhoMoveIDsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		first := newRig(t, engine)
@@ -119,7 +121,8 @@ func TestTwoWhoMoveIDsAtOnce(t *testing.T) {
 		}
 		first.put(before)
 
-		// Each of two makes the item full, or fuller by the step at which somebody else is to move the ids, and stops before it copies those that it has seen.
+		// Each of two makes the item full, or fuller by the step at which somebody else is to move the
+		// ids, and stops before it copies those that it has seen.
 		type mover struct {
 			*rig
 			last      string // its id that made the item full
@@ -167,7 +170,8 @@ func TestTwoWhoMoveIDsAtOnce(t *testing.T) {
 			t.Fatal("an id was removed that was not copied")
 		}
 
-		// A third knows how far the moving has come, does not find the late id in the ledger, and is about to charge it. Now the late one goes on.
+		// A third knows how far the moving has come, does not find the late id in the ledger, and is
+		// about to charge it. Now the late one goes on.
 		third := first.another()
 		third.admit("u", "third", 1, used+1)
 		third.wire.reset(func(x *exchange) (*http.Response, error) {

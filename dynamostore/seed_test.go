@@ -58,7 +58,9 @@ type deduction struct {
 
 func (d deduction) MarshalJSON() ([]byte, error) { return json.Marshal([]any{d.subject, d.cost}) }
 
-// together has eight writers of the seed's and eight of Headroom's deduct at the same time, and returns what each side says it charged to each subject, and the least cost that each side was refused.
+// together has eight writers of the seed's and eight of Headroom's deduct at the same time, and
+// returns what each side says it charged to each subject, and the least cost that each side was
+// refused.
 func (s *seed) together(r *rig, week string, limit int64, writers [8][]deduction) (bySeed, byUs map[string]int64, seedRefused, weRefused int64) {
 	s.t.Helper()
 	if err := s.in.Encode(map[string]any{"table": r.opts.Table, "week": week, "limit": limit, "writers": writers}); err != nil {
@@ -110,7 +112,8 @@ func TestBesideTheSeedsOwnCode(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		python := startSeed(t, engine)
 
-		// Within one week sums are exact, nothing is over the limit, and whoever is refused is refused rightly.
+		// Within one week sums are exact, nothing is over the limit, and whoever is refused is refused
+		// rightly.
 		for _, test := range []struct {
 			name  string
 			limit int64
@@ -157,7 +160,9 @@ func TestBesideTheSeedsOwnCode(t *testing.T) {
 			})
 		}
 
-		// The first write of a week, of subjects that nobody has seen, and of those with a week behind them: exact too; but who loses that race to begin the week with the seed's code may be refused though there is room.
+		// The first write of a week, of subjects that nobody has seen, and of those with a week behind
+		// them: exact too; but who loses that race to begin the week with the seed's code may be refused
+		// though there is room.
 		for _, before := range []int64{0, 150} {
 			t.Run(fmt.Sprintf("the first of a week after %d", before), func(t *testing.T) {
 				r := newRig(t, engine)
@@ -198,7 +203,9 @@ func TestBesideTheSeedsOwnCode(t *testing.T) {
 	})
 }
 
-// TestWhatTheSeedsTurnLoses: at the turn of a week the seed's code resets what it does not know. Headroom notices, says of exactly those windows that their totals are not known, and charges every id once all the same.
+// TestWhatTheSeedsTurnLoses: at the turn of a week the seed's code resets what it does not know.
+// Headroom notices, says of exactly those windows that their totals are not known, and charges
+// every id once all the same.
 func TestWhatTheSeedsTurnLoses(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		for _, test := range []struct {

@@ -53,8 +53,9 @@ func (r *releases) uses(want map[string]int64) {
 	}
 }
 
-// TestWithinBesideTheReleaseBefore: in format 1 an organisation is charged as the release before does it,
-// which does the same work at the same time; and once only where the table is brought to format 2.
+// TestWithinBesideTheReleaseBefore: in format 1 an organisation is charged as the release before
+// does it, which does the same work at the same time; and once only where the table is brought to
+// format 2.
 func TestWithinBesideTheReleaseBefore(t *testing.T) {
 	r := bothReleases(t, dynamostore.Options{Format: 1})
 	const jobs = 12

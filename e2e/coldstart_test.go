@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// TestColdStart measures the sizes of a function's program and zip, and the time from the start of its
-// process to the answer to a first event that asks for nothing. It only requires that there is an answer.
+// TestColdStart measures the sizes of a function's program and zip, and the time from the start of
+// its process to the answer to a first event that asks for nothing. It only requires that there is
+// an answer.
 func TestColdStart(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {

@@ -58,7 +58,8 @@ func (j job) body() string {
 }
 
 func cost(class string, minutes float64) int64 {
-	return map[string]int64{"standard": 1, "neural": 2, "generative": 4}[class] * int64(max(1, math.Ceil(minutes))) // no work is free for its duration
+	// no work is free for its duration
+	return map[string]int64{"standard": 1, "neural": 2, "generative": 4}[class] * int64(max(1, math.Ceil(minutes)))
 }
 
 // week is the jobs of one week: users 0-9 stay below their limit whatever happens, 10-15 send a
@@ -89,7 +90,8 @@ func week(name string) []job {
 		add(job{user: user(n), minutes: 0, class: "neural", succeeds: true})
 		switch n {
 		case 0, 1:
-			add(job{user: user(n), minutes: 1, class: "standard", work: map[string]any{"seconds": 25}}) // longer than the step's timeout
+			// longer than the step's timeout
+			add(job{user: user(n), minutes: 1, class: "standard", work: map[string]any{"seconds": 25}})
 		case 2:
 			add(job{user: user(n), minutes: 1, class: "velvet", bad: true})
 		case 3:

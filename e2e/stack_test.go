@@ -125,7 +125,8 @@ func (s *stack) send(bodies []string) {
 	}
 }
 
-// url is a queue's address at the endpoint in use. In the stack's outputs it has a host name instead.
+// url is a queue's address at the endpoint in use. In the stack's outputs it has a host name
+// instead.
 func (s *stack) url(output string) *string {
 	full := s.outputs[output]
 	return aws.String(s.endpoint + full[strings.Index(full, "/000000000000/"):])
@@ -231,8 +232,8 @@ func (s *stack) all() map[string]pipeline.Job {
 	return all
 }
 
-// until looks again and again until a condition holds. It fails when its patience ends. Nothing else
-// depends on how long that takes.
+// until looks again and again until a condition holds. It fails when its patience ends. Nothing
+// else depends on how long that takes.
 func (s *stack) until(what string, holds func() (bool, string)) {
 	s.t.Helper()
 	const patience = 4 * time.Minute

@@ -233,8 +233,8 @@ func dimension(x expanded, alarm string) any {
 	return at(x.Resources[alarm].Properties, "Dimensions", 0, "Value")
 }
 
-// TestAlarmsWatchWhatIsUsed: the template's own queue and state machine, or those that exist and are
-// named, beside which it makes none.
+// TestAlarmsWatchWhatIsUsed: the template's own queue and state machine, or those that exist and
+// are named, beside which it makes none.
 func TestAlarmsWatchWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -441,8 +441,8 @@ func stateMachine(t *testing.T) map[string]any {
 	return readJSON(t, "../deploy/aws/statemachine.asl.json")
 }
 
-// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the linter
-// look at the state machine with it.
+// TestTheWorkMayBeOfAnotherKind puts each example in the place of the work step, and lets the
+// linter look at the state machine with it.
 func TestTheWorkMayBeOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Glob("../deploy/aws/examples/*.asl.json")

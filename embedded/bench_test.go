@@ -10,7 +10,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// BenchmarkDeduct measures durable deductions through the engine, on a real disk: each writer waits for its own answer before it asks again.
+// BenchmarkDeduct measures durable deductions through the engine, on a real disk: each writer waits
+// for its own answer before it asks again.
 func BenchmarkDeduct(b *testing.B) {
 	for _, subjects := range []int{100_000, 1} {
 		for _, writers := range []int{1, 8, 64, 512} {

@@ -12,7 +12,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// A clock that is a year ahead for one call costs an error that names its remedy; after that the units are where they belong (CASES 21).
+// A clock that is a year ahead for one call costs an error that names its remedy; after that the
+// units are where they belong (CASES 21).
 func TestOneBadClockPoisonsNobody(t *testing.T) {
 	present := monday.Add(36 * time.Hour)
 	clock := &hand{present}
@@ -90,7 +91,8 @@ func TestOnlyTheWallClockCounts(t *testing.T) {
 	}
 }
 
-// Only what was written by a clock can be harmed by the next one: a wrong reading that wrote nothing is forgotten.
+// Only what was written by a clock can be harmed by the next one: a wrong reading that wrote
+// nothing is forgotten.
 func TestReadingThatWroteNothingMovesNoMark(t *testing.T) {
 	clock := &hand{monday}
 	s := open(t, vfs.NewMem(), "db", clock.read)
@@ -128,7 +130,8 @@ func TestTheCallersTimeTakesThePlaceOfTheClock(t *testing.T) {
 	}
 }
 
-// The mark on disk is coarse within a window, and never before the start of a window that was opened: after a power cut a clock that was set back is still found out.
+// The mark on disk is coarse within a window, and never before the start of a window that was
+// opened: after a power cut a clock that was set back is still found out.
 func TestTheMarkSurvivesAPowerCut(t *testing.T) {
 	mem, clock := vfs.NewCrashableMem(), &hand{monday.Add(-time.Second)}
 	s := open(t, mem, "db", clock.read)
@@ -160,7 +163,8 @@ func TestTheMarkSurvivesAPowerCut(t *testing.T) {
 	}
 }
 
-// The clock of one process may be read by a subject whose window another reading opened: the mark holds for all of them.
+// The clock of one process may be read by a subject whose window another reading opened: the mark
+// holds for all of them.
 func TestMarkReachesTheStartOfEveryOpenedWindow(t *testing.T) {
 	clock := &hand{monday}
 	s := open(t, vfs.NewMem(), "db", clock.read)
@@ -175,8 +179,9 @@ func TestMarkReachesTheStartOfEveryOpenedWindow(t *testing.T) {
 	}
 }
 
-// A reading is compared with the mark of its moment. Another goroutine's later reading, after the host
-// has slept, makes nobody's earlier one a clock that was set back: the clock is read under the mark's lock.
+// A reading is compared with the mark of its moment. Another goroutine's later reading, after the
+// host has slept, makes nobody's earlier one a clock that was set back: the clock is read under the
+// mark's lock.
 func TestReadingAndMarkAreOfOneMoment(t *testing.T) {
 	var s *Store
 	reads := 0

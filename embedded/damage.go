@@ -14,21 +14,22 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// What the engine would not notice. A directory without the mark of its manifest is a new store to it,
-// and it removes the tables that it finds. And it reads a manifest, the list of its tables and of the
-// logs that they have made needless, up to the first byte that it cannot make out: the tables that came
-// after are removed, and their logs are gone already.
+// What the engine would not notice. A directory without the mark of its manifest is a new store to
+// it, and it removes the tables that it finds. And it reads a manifest, the list of its tables and
+// of the logs that they have made needless, up to the first byte that it cannot make out: the
+// tables that came after are removed, and their logs are gone already.
 //
-// So whenever the engine is about to remove a file, the store first writes down how long the manifest
-// is and what its bytes add up to, in a file of its own, and looks at both before it opens the engine
-// again. What came into the manifest after that may be lost, by a power cut for instance: nothing has
-// been removed since, so the tables before and the logs have it all.
+// So whenever the engine is about to remove a file, the store first writes down how long the
+// manifest is and what its bytes add up to, in a file of its own, and looks at both before it opens
+// the engine again. What came into the manifest after that may be lost, by a power cut for
+// instance: nothing has been removed since, so the tables before and the logs have it all.
 //
-// A release that knows nothing of this file may work on the directory in between. It begins a manifest
-// of another name before it changes anything, and what is written down of the one before counts for
-// nothing then.
+// A release that knows nothing of this file may work on the directory in between. It begins a
+// manifest of another name before it changes anything, and what is written down of the one before
+// counts for nothing then.
 
-// voucherFile holds the name of a manifest, its length in bytes and their sum, CRC-32C in hexadecimal.
+// voucherFile holds the name of a manifest, its length in bytes and their sum, CRC-32C in
+// hexadecimal.
 const voucherFile = "headroom.manifest"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -134,7 +135,8 @@ func (d *disk) undamaged() error {
 	return nil
 }
 
-// kept reports whether a file of the engine's by this name is one that holds data, or says what does.
+// kept reports whether a file of the engine's by this name is one that holds data, or says what
+// does.
 func kept(name string) bool {
 	for _, ending := range []string{".sst", ".blob", ".log"} {
 		if strings.HasSuffix(name, ending) {

@@ -11,7 +11,8 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// A file that is cut short or has a byte turned gives Unreadable where the engine's checks find it, and a panic nowhere.
+// A file that is cut short or has a byte turned gives Unreadable where the engine's checks find it,
+// and a panic nowhere.
 func TestDamagedFilesAreAnError(t *testing.T) {
 	mem := vfs.NewMem()
 	for range 3 {

@@ -21,7 +21,9 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// A disk that fails under load stops the store, not the process. Every call is answered, what was acknowledged is there when the store is opened again, and what was not is there once or not at all.
+// A disk that fails under load stops the store, not the process. Every call is answered, what was
+// acknowledged is there when the store is opened again, and what was not is there once or not at
+// all.
 func TestDiskThatFailsUnderLoad(t *testing.T) {
 	const horizon = 3650 * 24 * time.Hour
 	named := func(kind errorfs.OpKind, prefix, suffix string) func(errorfs.Op) bool {
@@ -89,7 +91,8 @@ func TestDiskThatFailsUnderLoad(t *testing.T) {
 	}
 }
 
-// A disk that is full at the nth write, for this write or for good, stops the store; a part of the write may have been done. Nothing acknowledged is lost, and once there is room the store goes on.
+// A disk that is full at the nth write, for this write or for good, stops the store; a part of the
+// write may have been done. Nothing acknowledged is lost, and once there is room the store goes on.
 func TestFullDiskAtAnyWrite(t *testing.T) {
 	const horizon, faultsOfALife = 3650 * 24 * time.Hour, 25
 	began, faults, answers := time.Now(), report.Of(8, 800), 0
@@ -130,7 +133,8 @@ func TestFullDiskAtAnyWrite(t *testing.T) {
 	}
 }
 
-// What an answer shows is on disk: a replay, a refusal or a load that has seen another's change waits for that change's sync.
+// What an answer shows is on disk: a replay, a refusal or a load that has seen another's change
+// waits for that change's sync.
 func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 	var held atomic.Pointer[gate]
 	s := open(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -147,7 +151,8 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 	var writer sync.WaitGroup
 	writer.Go(func() { deduct(t, e, "ann", "second", 100) })
 	<-g.reached
-	// The change is applied, and its sync has begun. Whoever would wait for it finds that its own caller has gone.
+	// The change is applied, and its sync has begun. Whoever would wait for it finds that its own
+	// caller has gone.
 	for name, ask := range map[string]func(context.Context) error{
 		"load": func(ctx context.Context) error {
 			v, err := s.Load(ctx, headroom.Query{Key: slots("ann")})

@@ -22,7 +22,8 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// orderedChild, when set, makes of the test binary a process that does what the orders on its standard input say.
+// orderedChild, when set, makes of the test binary a process that does what the orders on its
+// standard input say.
 const orderedChild = "HEADROOM_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -32,14 +33,15 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			status = 1
 		}
-		// Without the hooks of os.Exit: under `go test -cover` one of them writes a file, which a child that may write no
-		// more, or has become another user, cannot do, and says so.
+		// Without the hooks of os.Exit: under `go test -cover` one of them writes a file, which a child
+		// that may write no more, or has become another user, cannot do, and says so.
 		syscall.Exit(status)
 	}
 	os.Exit(m.Run())
 }
 
-// orders are what a child does: it opens the store in Dir, puts it under load, closes it, and begins anew, until something fails or it is killed.
+// orders are what a child does: it opens the store in Dir, puts it under load, closes it, and
+// begins anew, until something fails or it is killed.
 type orders struct {
 	Dir      string
 	Prefix   string        // of the ids
@@ -88,7 +90,8 @@ func parseStep(text string) (step, error) {
 	return step{headroom.Kind(parts[0][0]), parts[1], parts[2], parts[3], cost}, err
 }
 
-// obey is the child. What the store fails with goes to the parent; an error that it returns is a fault of the test.
+// obey is the child. What the store fails with goes to the parent; an error that it returns is a
+// fault of the test.
 func obey() error {
 	var o orders
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
@@ -178,7 +181,8 @@ func start(t *testing.T, o orders) *child {
 	return c
 }
 
-// listen enters what the child says into the book until it says no more. each is called before each line, with its number and the stage.
+// listen enters what the child says into the book until it says no more. each is called before each
+// line, with its number and the stage.
 func (c *child) listen(t *testing.T, b *book, each func(line int, stage string)) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -213,11 +217,14 @@ func (c *child) listen(t *testing.T, b *book, each func(line int, stage string))
 	}
 }
 
-// killsOfALife is how many kills one directory goes through before a new one takes its place, so that what is checked after each stays small.
+// killsOfALife is how many kills one directory goes through before a new one takes its place, so
+// that what is checked after each stays small.
 const killsOfALife = 25
 
-// A killed process loses nothing that was acknowledged, and of what was not, nothing is there twice: whenever it is killed, while opening, under load, as a table is written, as old ids are swept, or while closing.
-// No restart finds a store that was closed: each begins with what the last kill left. What is checked is a copy.
+// A killed process loses nothing that was acknowledged, and of what was not, nothing is there
+// twice: whenever it is killed, while opening, under load, as a table is written, as old ids are
+// swept, or while closing. No restart finds a store that was closed: each begins with what the last
+// kill left. What is checked is a copy.
 func TestAcknowledgedOperationsSurviveAKill(t *testing.T) {
 	began, kills := time.Now(), report.Of(10, 520)
 	at, done, answers, unanswered := map[string]int{}, 0, 0, 0

@@ -62,10 +62,12 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	}
 }
 
-// Rows of the first version had two generations of ids; those of a later one are not this program's to read.
+// Rows of the first version had two generations of ids; those of a later one are not this program's
+// to read.
 func TestRowsOfOtherVersionsOfAState(t *testing.T) {
 	label := time.Unix(1779667200, 0).UTC()
-	first := []byte{1, byClock, 0x80, 0xc4, 0x9c, 0xa1, 0x0d, 0, noGeneration, 0, 1, 0} // the label, no older generation, no holds, grants, no counter
+	// the label, no older generation, no holds, grants, no counter
+	first := []byte{1, byClock, 0x80, 0xc4, 0x9c, 0xa1, 0x0d, 0, noGeneration, 0, 1, 0}
 	want := entry{young: generation{byClock, label}, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{}}}
 	got, err := decodeEntry(first)
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -76,7 +78,8 @@ func TestRowsOfOtherVersionsOfAState(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads rows that nobody wrote: no panic, and what can be read is written again with the same meaning.
+// FuzzDecode reads rows that nobody wrote: no panic, and what can be read is written again with the
+// same meaning.
 func FuzzDecode(f *testing.F) {
 	e := entry{young: generation{byClock, monday}, state: headroom.State{Epoch: monday, Counters: map[string]headroom.Counter{"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}}}}
 	f.Add(e.encode())
@@ -124,7 +127,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzKeys looks for two things that have one key, for a range of keys that takes in what belongs to another, and for keys that do not sort by generation.
+// FuzzKeys looks for two things that have one key, for a range of keys that takes in what belongs
+// to another, and for keys that do not sort by generation.
 func FuzzKeys(f *testing.F) {
 	f.Add("a", "b_c", "op", "a_b", "c", "op", int64(0), int64(0))
 	f.Add("a\x00", "b", "", "a", "\x00b", "", int64(math.MinInt64), int64(math.MaxInt64))
@@ -174,9 +178,11 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzRows puts anything into the rows of a key: each call gives an error that says so, or a decision; none a panic, and no count below 0.
+// FuzzRows puts anything into the rows of a key: each call gives an error that says so, or a
+// decision; none a panic, and no count below 0.
 func FuzzRows(f *testing.F) {
-	label := time.Unix(monday.Unix()/int64(epoch/time.Second)*int64(epoch/time.Second), 0).UTC() // the label of the young generation
+	// the label of the young generation
+	label := time.Unix(monday.Unix()/int64(epoch/time.Second)*int64(epoch/time.Second), 0).UTC()
 	hold := headroom.Record{Kind: headroom.KindHold, Cost: 5, Expires: monday.Add(time.Hour), Windows: []headroom.ChargedWindow{{Limit: "week", Start: monday, Units: 5}}}
 	e := entry{young: generation{byClock, label}, holds: true, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{
 		"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}, "day": {Window: headroom.Window{Key: "2026-06-01", Start: monday, End: monday.AddDate(0, 0, 1)}, Count: 30, Carried: 5},
@@ -249,8 +255,8 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// TestRowsForTheReleaseBefore: a store that is told to writes nothing that the release before cannot
-// read.
+// TestRowsForTheReleaseBefore: a store that is told to writes nothing that the release before
+// cannot read.
 func TestRowsForTheReleaseBefore(t *testing.T) {
 	dir := t.TempDir()
 	key := headroom.Key{Subject: "ann", Meter: "slots"}

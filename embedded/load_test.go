@@ -18,7 +18,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// What the store is put under while its process is killed, its power cut and its disk full: a load of every kind of write over the turns of windows, a book of what was asked and answered, and an audit of what is stored.
+// What the store is put under while its process is killed, its power cut and its disk full: a load
+// of every kind of write over the turns of windows, a book of what was asked and answered, and an
+// audit of what is stored.
 
 // step is one call of a load. Its fields are what a line of text can hold.
 type step struct {
@@ -28,7 +30,8 @@ type step struct {
 	Cost        int64
 }
 
-// poor has so few units that it is at its limits most of the time; nobody else has any limit to speak of.
+// poor has so few units that it is at its limits most of the time; nobody else has any limit to
+// speak of.
 const (
 	poor     = "poor"
 	poorPlan = "free+slots/day=25+slots/week=60"
@@ -40,7 +43,8 @@ const loadWriters = 16
 
 var loadSubjects = []string{"user0", "user1", "user2", "user3", "user4", "user5", "user6", poor, poor}
 
-// loadEngine returns an engine by whose plan every subject but one has units enough, by day and by week.
+// loadEngine returns an engine by whose plan every subject but one has units enough, by day and by
+// week.
 func loadEngine(s *Store, horizon time.Duration) (*headroom.Engine, error) {
 	day, err := headroom.ParsePeriod("day")
 	if err != nil {
@@ -83,7 +87,8 @@ func (p step) perform(e *headroom.Engine) (done bool, err error) {
 	return d.Allowed, err
 }
 
-// moving is a clock that goes on with each call, and now and then by hours, though never while a call is under way: that would be a clock that lags.
+// moving is a clock that goes on with each call, and now and then by hours, though never while a
+// call is under way: that would be a clock that lags.
 type moving struct {
 	calls sync.RWMutex
 	nanos atomic.Int64
@@ -167,7 +172,8 @@ func (l load) call(p step) (bool, error) {
 	return done, nil
 }
 
-// maker makes the steps of one writer. Of an id only its own writer knows, so that there is one call for it at a time.
+// maker makes the steps of one writer. Of an id only its own writer knows, so that there is one
+// call for it at a time.
 type maker struct {
 	prefix         string
 	n              int
@@ -235,7 +241,8 @@ func factOf(r headroom.Record) fact {
 	return f
 }
 
-// known is what was answered of an id, and what a call made of it that was not answered, if there is one.
+// known is what was answered of an id, and what a call made of it that was not answered, if there
+// is one.
 type known struct {
 	is   fact
 	may  *fact
@@ -301,7 +308,8 @@ func (b *book) answered(p step, done bool) {
 // repeats are the steps that were not answered.
 func (b *book) repeats() []step { return slices.Collect(maps.Keys(b.unanswered)) }
 
-// check holds what is stored against the book: all that was answered is there, once and as it was answered; what was not is there as it was asked, or not; and nothing else is.
+// check holds what is stored against the book: all that was answered is there, once and as it was
+// answered; what was not is there as it was asked, or not; and nothing else is.
 func (b *book) check(t testing.TB, s *Store, horizon time.Duration) {
 	t.Helper()
 	stored := audit(t, s)
@@ -358,11 +366,13 @@ func totals(c headroom.Counter) map[time.Time]int64 {
 // stored is what the rows of one key say, beside the state.
 type stored struct {
 	found
-	newest map[string]headroom.Record // of each id, the holds among them, whether or not it is remembered
-	of     map[string]generation      // in which the id lies
+	// of each id, the holds among them, whether or not it is remembered
+	newest map[string]headroom.Record
+	of     map[string]generation // in which the id lies
 }
 
-// audit checks that what each subject has used in each window is the sum of its operations, each counted once, and that each has its whole cost. It returns what is remembered, by subject and id.
+// audit checks that what each subject has used in each window is the sum of its operations, each
+// counted once, and that each has its whole cost. It returns what is remembered, by subject and id.
 func audit(t testing.TB, s *Store) map[[2]string]headroom.Record {
 	t.Helper()
 	all, oldest := rows(t, s)
@@ -448,7 +458,8 @@ func rows(t testing.TB, s *Store) (map[headroom.Key]*stored, time.Time) {
 		if of == nil {
 			t.Fatalf("%v has operations and no state", k)
 		}
-		// A charge that is refunded when its generation is the old one lies in both: the young one is looked at first.
+		// A charge that is refunded when its generation is the old one lies in both: the young one is
+		// looked at first.
 		if had, twice := of.of[string(key)]; !twice || label.After(had.label) {
 			of.newest[string(key)], of.of[string(key)] = r, g
 		}

@@ -16,9 +16,10 @@ import (
 // lostUsers each have been charged one unit, and lostUsers-1 is the last.
 const lostUsers = 40
 
-// Case 56: whatever file is lost, cut by a byte or has a byte turned, opening the store or reading it is an error,
-// and with the file put right all is there, or all that was acknowledged is there. What a power cut may have left
-// cannot be told from damage: a running store's log that is lost, or is damaged in its last record.
+// Case 56: whatever file is lost, cut by a byte or has a byte turned, opening the store or reading
+// it is an error, and with the file put right all is there, or all that was acknowledged is there.
+// What a power cut may have left cannot be told from damage: a running store's log that is lost, or
+// is damaged in its last record.
 func TestDamageIsNoticedOrDoesNoHarm(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		mem := vfs.NewMem()
@@ -80,8 +81,9 @@ func TestDamageIsNoticedOrDoesNoHarm(t *testing.T) {
 	}
 }
 
-// outcome opens such files as a store, and returns how many of the charges are not there, or an error. Where
-// opening them fails, all is there once the files are put right that differ from the good ones.
+// outcome opens such files as a store, and returns how many of the charges are not there, or an
+// error. Where opening them fails, all is there once the files are put right that differ from the
+// good ones.
 func outcome(t *testing.T, bad, good map[string][]byte) (lost int, err error) {
 	t.Helper()
 	mem := written(t, bad)

@@ -71,7 +71,9 @@ func (f partlyWritten) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// underLoad opens the store in "db" and loads it until the disk fails. It returns what opening, or each of the writers, failed with. That may be nothing if only one write fails: the engine can do without some.
+// underLoad opens the store in "db" and loads it until the disk fails. It returns what opening, or
+// each of the writers, failed with. That may be nothing if only one write fails: the engine can do
+// without some.
 func (f *failing) underLoad(t *testing.T, under vfs.FS, b *book, prefix string, horizon time.Duration) []error {
 	t.Helper()
 	clock := movingFrom(b.latest)
@@ -97,7 +99,8 @@ func (f *failing) underLoad(t *testing.T, under vfs.FS, b *book, prefix string, 
 	return unjoined(err)
 }
 
-// A power cut at any write loses what was not synced, or any part of it, in whole blocks or torn at any byte.
+// A power cut at any write loses what was not synced, or any part of it, in whole blocks or torn at
+// any byte.
 func TestAcknowledgedOperationsSurviveAPowerCut(t *testing.T) {
 	const cutsOfALife, horizon = 20, 3650 * 24 * time.Hour
 	began, cuts := time.Now(), report.Of(8, 300)
@@ -125,7 +128,8 @@ func TestAcknowledgedOperationsSurviveAPowerCut(t *testing.T) {
 			}
 		}
 		answers, unanswered = answers+b.answers-before, unanswered+len(b.unanswered)
-		// Nothing reaches the disk after the cut, so it can be looked at in more than one way. The store goes on from one of them, as the cut has left it: what is checked are copies.
+		// Nothing reaches the disk after the cut, so it can be looked at in more than one way. The store
+		// goes on from one of them, as the cut has left it: what is checked are copies.
 		rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		left := map[string]*vfs.MemFS{"of blocks": crashed(mem, rng), "torn": torn(t, mem, rng)}
 		for kind, fs := range left {
@@ -141,12 +145,14 @@ func TestAcknowledgedOperationsSurviveAPowerCut(t *testing.T) {
 	}
 }
 
-// crashed returns what a cut leaves of a file system: of what was not synced, any blocks of 4 KB and any folder entries.
+// crashed returns what a cut leaves of a file system: of what was not synced, any blocks of 4 KB
+// and any folder entries.
 func crashed(mem *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	return mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 }
 
-// torn is as crashed, but what was not synced of a file is torn at any byte: after it comes what was there before, or nothing, or zeros, or anything.
+// torn is as crashed, but what was not synced of a file is torn at any byte: after it comes what
+// was there before, or nothing, or zeros, or anything.
 func torn(t *testing.T, mem *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	left, synced, whole := crashed(mem, rng), mem.CrashClone(vfs.CrashCloneCfg{}), mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 	before, all, kept := files(t, synced), files(t, whole), files(t, left)
@@ -183,7 +189,8 @@ func written(t *testing.T, files map[string][]byte) *vfs.MemFS {
 	return after
 }
 
-// tear returns what a cut leaves of a file that had the content was when it was synced last, and is.
+// tear returns what a cut leaves of a file that had the content was when it was synced last, and
+// is.
 func tear(was, is []byte, rng *rand.Rand) []byte {
 	same := 0
 	for same < min(len(was), len(is)) && was[same] == is[same] {

@@ -19,7 +19,9 @@ import (
 	"github.com/lumcast/headroom/proof/report"
 )
 
-// What a real kernel refuses to a real process. A full disk needs rights that a test does not have, but a limit on the size of files is there for everybody, and a write past it fails in the same place.
+// What a real kernel refuses to a real process. A full disk needs rights that a test does not have,
+// but a limit on the size of files is there for everybody, and a write past it fails in the same
+// place.
 
 // restrain takes from this process what the orders say.
 func (o orders) restrain() error {
@@ -42,13 +44,15 @@ func (o orders) restrain() error {
 // nobody is the user that root becomes where root may do too much.
 const nobody = 65534
 
-// unprivileged gives dir to a user whom permissions bind, and returns that user; 0 if it is the one of this process.
+// unprivileged gives dir to a user whom permissions bind, and returns that user; 0 if it is the one
+// of this process.
 func unprivileged(t *testing.T, dir string) int {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return 0
 	}
-	// The folder above is the test's own, and for root alone. The engine reads it, to sync that dir is there.
+	// The folder above is the test's own, and for root alone. The engine reads it, to sync that dir is
+	// there.
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +118,8 @@ func TestFilesThatMayNotGrow(t *testing.T) {
 	}
 }
 
-// A directory that is or becomes read-only, for a user whom that binds, gives errors, and keeps what was acknowledged.
+// A directory that is or becomes read-only, for a user whom that binds, gives errors, and keeps
+// what was acknowledged.
 func TestReadOnlyDirectory(t *testing.T) {
 	const horizon = 3650 * 24 * time.Hour
 	began, rounds, answers, errs := time.Now(), report.Of(1, 25), 0, 0

@@ -21,8 +21,9 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// A commit that the disk refuses is an error that leaves its outcome open, never a yes. From then on the store
-// answers nothing, and once it is opened again the operation is there once or not at all, and can be repeated.
+// A commit that the disk refuses is an error that leaves its outcome open, never a yes. From then
+// on the store answers nothing, and once it is opened again the operation is there once or not at
+// all, and can be repeated.
 func TestCommitThatFailsIsNoYes(t *testing.T) {
 	for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSyncData} {
 		var full atomic.Bool
@@ -56,9 +57,10 @@ func TestCommitThatFailsIsNoYes(t *testing.T) {
 	}
 }
 
-// A batch that the engine itself refuses, before or after it was applied, may be on disk or not: the outcome is
-// open, never a yes. The store stops, since what the engine has in memory may differ from what is on disk. Who
-// waits for that batch gets no answer from it. Opened again, the store has it whole or not at all.
+// A batch that the engine itself refuses, before or after it was applied, may be on disk or not:
+// the outcome is open, never a yes. The store stops, since what the engine has in memory may differ
+// from what is on disk. Who waits for that batch gets no answer from it. Opened again, the store
+// has it whole or not at all.
 func TestBatchThatTheEngineRefuses(t *testing.T) {
 	refusal := errors.New("refused")
 	whole := func(s *Store, b *pebble.Batch) error { return s.db.ApplyNoSyncWait(b, pebble.Sync) }
@@ -141,7 +143,8 @@ func TestBatchThatTheEngineRefuses(t *testing.T) {
 	}
 }
 
-// Names of subjects are nobody's business: the folders that a store makes are closed to other users.
+// Names of subjects are nobody's business: the folders that a store makes are closed to other
+// users.
 func TestFoldersAreClosedToOthers(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)

@@ -36,8 +36,9 @@ func (on turns) young(format int, call func(*Store, *headroom.Engine)) {
 	call(s, engine(on, s, 200))
 }
 
-// The release before and this one take turns on one directory: each finds what the other wrote, replays it,
-// refunds it and settles it, and adds its own. Neither takes what the other changed for damage.
+// The release before and this one take turns on one directory: each finds what the other wrote,
+// replays it, refunds it and settles it, and adds its own. Neither takes what the other changed for
+// damage.
 func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
 	on := turns{t, t.TempDir()}
 	old := on.old
@@ -71,9 +72,9 @@ func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
 	old(1, "over_limit", "deduct", "ann", "140", "--operation", "too much")
 }
 
-// What is charged within an organisation is read by the release before, if it is written for it, or else while
-// nothing is owed. While something is owed that release refuses the debtor, changes nothing, and says why; others
-// it serves. Once the debt is finished it goes on.
+// What is charged within an organisation is read by the release before, if it is written for it, or
+// else while nothing is owed. While something is owed that release refuses the debtor, changes
+// nothing, and says why; others it serves. Once the debt is finished it goes on.
 func TestReleaseBeforeMeetsDebts(t *testing.T) {
 	on := turns{t, t.TempDir()}
 	within := func(e *headroom.Engine, subject, id string) {
@@ -93,7 +94,8 @@ func TestReleaseBeforeMeetsDebts(t *testing.T) {
 	on.old(0, `"used":21`, "deduct", "acme", "1", "--operation", "c")
 
 	owed := headroom.Debt{To: "acme", Cost: 5, Since: time.Now().UTC().Truncate(time.Second)}
-	on.young(0, func(s *Store, _ *headroom.Engine) { // a charge whose caller died before the organisation was settled
+	// a charge whose caller died before the organisation was settled
+	on.young(0, func(s *Store, _ *headroom.Engine) {
 		v, err := s.Load(t.Context(), headroom.Query{Key: slots("ann")})
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,8 @@ func open(t testing.TB, fs vfs.FS, dir string, read func() time.Time) *Store {
 	return s
 }
 
-// openSmall opens the store in "db" with little room for recent writes, so that tables are written early, on the clock of a Monday.
+// openSmall opens the store in "db" with little room for recent writes, so that tables are written
+// early, on the clock of a Monday.
 func openSmall(t testing.TB, fs vfs.FS) *Store {
 	t.Helper()
 	s, err := Open("db", Options{Clock: (&hand{monday}).read, fs: fs, memTable: 64 << 10, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
@@ -123,7 +124,8 @@ func TestWhatIsStoredOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// A deduction within a window neither reads nor writes the history: a load without it says that there is more.
+// A deduction within a window neither reads nor writes the history: a load without it says that
+// there is more.
 func TestHistoryIsReadOnlyWhenAskedFor(t *testing.T) {
 	clock := &hand{monday}
 	s := open(t, vfs.NewMem(), "db", clock.read)

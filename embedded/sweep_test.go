@@ -86,7 +86,8 @@ func TestAWrongClockAtOpeningForgetsNoId(t *testing.T) {
 	}
 }
 
-// A log of long ago that is replayed at its own time is remembered, however much the clock is used in between.
+// A log of long ago that is replayed at its own time is remembered, however much the clock is used
+// in between.
 func TestAReplayedLogIsNotSwept(t *testing.T) {
 	mem, clock := vfs.NewMem(), &hand{monday}
 	s := open(t, mem, "db", clock.read)
@@ -117,8 +118,8 @@ func TestAReplayedLogIsNotSwept(t *testing.T) {
 	}
 }
 
-// A process that is never restarted keeps the ids of some horizons, not of its whole life (a year here):
-// neither its rows grow all year, nor its files.
+// A process that is never restarted keeps the ids of some horizons, not of its whole life (a year
+// here): neither its rows grow all year, nor its files.
 func TestRunningStoreForgetsOldIds(t *testing.T) {
 	const ids, horizon = 20, 24 * time.Hour
 	const memTable = 64 << 10 // bytes; it is full some fifty times in the year
@@ -163,7 +164,8 @@ func TestRunningStoreForgetsOldIds(t *testing.T) {
 	}
 }
 
-// Meters with horizons of their own begin many generations by one wrong reading: they count for one.
+// Meters with horizons of their own begin many generations by one wrong reading: they count for
+// one.
 func TestOneWrongReadingBeginsOneGeneration(t *testing.T) {
 	at := func(days ...int) (labels []time.Time) {
 		for _, day := range days {
@@ -189,8 +191,8 @@ func TestOneWrongReadingBeginsOneGeneration(t *testing.T) {
 	}
 }
 
-// The longest horizon that was ever asked for holds on, also when the store is opened again and asked
-// for a shorter one: what was promised by the longer one is remembered.
+// The longest horizon that was ever asked for holds on, also when the store is opened again and
+// asked for a shorter one: what was promised by the longer one is remembered.
 func TestHorizonIsNeverLowered(t *testing.T) {
 	mem, clock := vfs.NewMem(), &hand{monday}
 	s := open(t, mem, "db", clock.read)

@@ -47,12 +47,13 @@ type statusChange struct {
 
 // lastStep is what the state machine's last step sends.
 type lastStep struct {
-	Execution string          `json:"execution"` // the name of the execution
-	Status    string          `json:"status"`    // of the work: SUCCEEDED or FAILED
-	Input     json.RawMessage `json:"input"`     // of the execution: at least jobId, userId and headroom
-	Result    json.RawMessage `json:"result"`    // of the work
-	Entered   time.Time       `json:"entered"`   // when the work was over. Zero: not told
-	Error     struct {
+	Execution string `json:"execution"` // the name of the execution
+	Status    string `json:"status"`    // of the work: SUCCEEDED or FAILED
+	// of the execution: at least jobId, userId and headroom
+	Input   json.RawMessage `json:"input"`
+	Result  json.RawMessage `json:"result"`  // of the work
+	Entered time.Time       `json:"entered"` // when the work was over. Zero: not told
+	Error   struct {
 		Error, Cause string
 	} `json:"error"`
 }

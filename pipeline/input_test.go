@@ -21,7 +21,8 @@ func TestTheGreatestInputIsTakenToTheByte(t *testing.T) {
 			}
 			return string(b)
 		}
-		input := func(w *world) int { // without the name of the plan, which is not known when it is looked at
+		// without the name of the plan, which is not known when it is looked at
+		input := func(w *world) int {
 			return len(w.runs.known[ExecutionName(jobA, 1)].Input) - len(`"plan":"free",`)
 		}
 		w := newWorld(t, opts)

@@ -29,7 +29,8 @@ func (s Status) known() bool {
 type Charge string
 
 const (
-	ChargePending Charge = "pending" // not yet. A repeat of the callback or a reconciliation charges it
+	// not yet. A repeat of the callback or a reconciliation charges it
+	ChargePending Charge = "pending"
 	Charged       Charge = "charged"
 )
 

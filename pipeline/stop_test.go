@@ -132,7 +132,8 @@ func watchedRun(t *testing.T, ctx context.Context, workers int) *watchedJobs {
 func TestWorkersWorkAtTheSameTime(t *testing.T) {
 	for status, want := range map[Status]map[int]time.Duration{
 		Succeeded: {1: 12 * time.Second, 2: 6 * time.Second, 3: 4 * time.Second},
-		Running:   {1: 24 * time.Second, 2: 7 * time.Second, 3: 5 * time.Second}, // the last are asked about while none is read
+		// the last are asked about while none is read
+		Running: {1: 24 * time.Second, 2: 7 * time.Second, 3: 5 * time.Second},
 	} {
 		for workers, want := range want {
 			synctest.Test(t, func(t *testing.T) {

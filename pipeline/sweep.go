@@ -48,12 +48,13 @@ type ReconcileOptions struct {
 
 // Reconciliation is what a reconciliation found and did.
 type Reconciliation struct {
-	Seen     int  `json:"seen"`     // jobs that had been open for too long
-	Finished int  `json:"finished"` // of these, brought to their end
-	Running  int  `json:"running"`  // of these, their executions still run
-	Waiting  int  `json:"waiting"`  // of these, queued: their messages wait, or are dead letters
-	Failed   int  `json:"failed"`   // of these, could not be read or charged this time
-	More     bool `json:"more"`     // the time was over before the last job. The next run goes on there
+	Seen     int `json:"seen"`     // jobs that had been open for too long
+	Finished int `json:"finished"` // of these, brought to their end
+	Running  int `json:"running"`  // of these, their executions still run
+	Waiting  int `json:"waiting"`  // of these, queued: their messages wait, or are dead letters
+	Failed   int `json:"failed"`   // of these, could not be read or charged this time
+	// the time was over before the last job. The next run goes on there
+	More bool `json:"more"`
 }
 
 // Reconcile finishes jobs that have been open for long: their last event never came, or their

@@ -70,7 +70,8 @@ func grantedOnce(t *testing.T, h Harness) {
 	again := func(used int64) {
 		t.Helper()
 		a.granting(30).grantAgain("g", 50, ends, used)
-		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used) // a grant ends at a whole second
+		// a grant ends at a whole second
+		a.granting(30).grantAgain("g", 50, ends.Add(time.Second-1), used)
 		a.grantFails("g", 51, ends, headroom.Conflict)
 		a.grantFails("g", 50, ends.Add(time.Second), headroom.Conflict)
 	}

@@ -239,7 +239,8 @@ func (p *play) within() {
 	}
 	of := headroom.Key{Subject: r.Subject, Meter: r.Meter}
 	engine, dies := p.engine, odds(p, "dies before it settles", 4)
-	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies { // only the first call leaves a debt
+	// only the first call leaves a debt
+	if dies = dies && p.oracle.book(of).ids[r.Operation] == nil; dies {
 		engine = p.dying(organisation)
 	}
 	j, err := engine.DeductWithin(context.Background(), organisation, r)

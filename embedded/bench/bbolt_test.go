@@ -1,4 +1,6 @@
-// Package bench measures what else a deduction could be kept in on one host, for comparison with BenchmarkDeduct of package embedded. It is a module of its own, so that Headroom does not depend on what it is compared with.
+// Package bench measures what else a deduction could be kept in on one host, for comparison with
+// BenchmarkDeduct of package embedded. It is a module of its own, so that Headroom does not depend
+// on what it is compared with.
 package bench
 
 import (
@@ -17,7 +19,9 @@ var (
 	ops    = []byte("ops")
 )
 
-// BenchmarkBbolt does for each deduction what the embedded store does on disk: it reads the subject's row and looks for the operation's id, then writes both, durably. Update is bbolt's plain transaction, Batch the one that callers share.
+// BenchmarkBbolt does for each deduction what the embedded store does on disk: it reads the
+// subject's row and looks for the operation's id, then writes both, durably. Update is bbolt's
+// plain transaction, Batch the one that callers share.
 func BenchmarkBbolt(b *testing.B) {
 	for _, call := range []string{"Update", "Batch"} {
 		for _, subjects := range []int{100_000, 1} {

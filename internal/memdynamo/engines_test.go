@@ -26,7 +26,8 @@ type bench struct {
 	mem           memdynamo.Tables
 	urls          map[string]string // of the engines, by name
 	users, ledger string            // the tables: their keys are userId, and key and row
-	compared      map[string]int    // answers of each engine that were compared, by what memdynamo said
+	// answers of each engine that were compared, by what memdynamo said
+	compared map[string]int
 }
 
 func newBench(t *testing.T) *bench {
@@ -120,10 +121,11 @@ func departs(engine string, marks map[string]bool, ours, theirs result) bool {
 }
 
 const (
-	refused   = "ValidationException"
-	unmet     = "ConditionalCheckFailedException"
-	gone      = "gone"                         // the engine may have ended, and is not asked
-	conformer = "test_condition_expression.py" // of ScyllaDB, folder test/alternator: its tests pass on DynamoDB itself
+	refused = "ValidationException"
+	unmet   = "ConditionalCheckFailedException"
+	gone    = "gone" // the engine may have ended, and is not asked
+	// of ScyllaDB, folder test/alternator: its tests pass on DynamoDB itself
+	conformer = "test_condition_expression.py"
 )
 
 // departures are what the real engines do otherwise than DynamoDB: where a request bears a mark, an

@@ -145,8 +145,10 @@ func theJobOpenForLongestIsFoundFirst(t *testing.T, jobs pipeline.Jobs) {
 
 func everyOpenJobIsFoundInOneOrder(t *testing.T, jobs pipeline.Jobs) {
 	var ids []string
-	since := func(i int) time.Time { return noon.Add(time.Duration(i/50) * time.Minute) } // many of one instant
-	for i := range 300 {                                                                  // enough for every shard
+	// many of one instant
+	since := func(i int) time.Time { return noon.Add(time.Duration(i/50) * time.Minute) }
+	// enough for every shard
+	for i := range 300 {
 		j := pipeline.Job{ID: fmt.Sprintf("job-%03d", i), UserID: "alice", Status: pipeline.Running, Attempt: 1, UpdatedAt: since(i)}
 		swap(t, jobs, pipeline.Job{}, j, true)
 		ids = append(ids, j.ID)

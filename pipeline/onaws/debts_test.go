@@ -43,7 +43,8 @@ func indebted(t *testing.T) *onaws.Stack {
 	users := *stack.Jobs
 	users.Table = stack.Settings.Users
 	put(t, &users, map[string]types.AttributeValue{
-		"userId": &types.AttributeValueMemberS{Value: "broken"}, "quotaWeek": &types.AttributeValueMemberN{Value: "7"}, // a number
+		// a number
+		"userId": &types.AttributeValueMemberS{Value: "broken"}, "quotaWeek": &types.AttributeValueMemberN{Value: "7"},
 	})
 	j := pipeline.Job{
 		ID: "job", UserID: "eve", Status: pipeline.Succeeded, Charge: pipeline.ChargePending, Attempt: 1, Class: "standard", Seconds: 60, Cost: 1,

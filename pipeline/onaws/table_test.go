@@ -96,7 +96,8 @@ func TestATimeToLiveThatIsOnStays(t *testing.T) {
 func TestATableIsWaitedForFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		creating := func() (*http.Response, error) {
-			<-time.After(10 * time.Millisecond) // of the bubble; else the SDK's waiter asks for ever at its last instant
+			// of the bubble; else the SDK's waiter asks for ever at its last instant
+			<-time.After(10 * time.Millisecond)
 			return says(200, `{"Table":{"TableStatus":"CREATING"}}`)
 		}
 		n := &network{answer: setUp(map[string]func() (*http.Response, error){"DescribeTable": creating})}

@@ -344,14 +344,16 @@ func conditionFailed(body string) bool {
 // caller is what an operation has to do its work with.
 type caller struct {
 	engine *headroom.Engine
-	on     func(wrap func(headroom.Store) headroom.Store) *headroom.Engine // an engine on the same store, wrapped
-	sdk    *dynamodb.Client
-	host   func() time.Time // the host's clock
+	// an engine on the same store, wrapped
+	on   func(wrap func(headroom.Store) headroom.Store) *headroom.Engine
+	sdk  *dynamodb.Client
+	host func() time.Time // the host's clock
 }
 
 // op is one operation of a client.
 type op struct {
-	verb    string // deduct, hold, settle, release, extend, refund, grant, plan, within, left, look, sweep, seed
+	// deduct, hold, settle, release, extend, refund, grant, plan, within, left, look, sweep, seed
+	verb    string
 	subject string // "" is "u"
 	id      string
 	cost    int64

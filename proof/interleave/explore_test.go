@@ -52,9 +52,10 @@ const (
 	crashed                  // the process ends after it
 	conflict                 // its request is refused for a transaction in progress
 	partial                  // its batch is answered with rows left over
-	behind                   // its request is done, and the Date of the answer is that of the time before
-	deletes                  // time to live deletes a row of the ledger
-	tick                     // the engine's clock steps
+	// its request is done, and the Date of the answer is that of the time before
+	behind
+	deletes // time to live deletes a row of the ledger
+	tick    // the engine's clock steps
 )
 
 // explorer goes through a world.

@@ -19,17 +19,18 @@ type world struct {
 	before  []past // what has happened before the world begins
 	// full is for ids that fill the item before that, by deductions of 1. They go on until ids have
 	// moved to the ledger n times if it is 2n, or until just before that if it is 2n-1.
-	full    int
-	fullAt  time.Time // when that was. Zero: the first of times
-	faults  int       // how many may happen in one schedule
-	kinds   faults    // which
-	folds   bool      // a window of the future is brought back: which window a record counts in is not as it says
-	totals  bool      // operations ask about totals of closed windows in the ledger
-	expires bool      // time to live deletes rows of the ledger whose time is over, at any moment
-	tight   bool      // the item of "u" has as many bytes as an item may have
-	earlier bool      // what is before was written by the release before, in format 1
-	format  int       // in which items are written. 0: the newest
-	noOld   bool      // the engine does not send the item along when a condition fails
+	full   int
+	fullAt time.Time // when that was. Zero: the first of times
+	faults int       // how many may happen in one schedule
+	kinds  faults    // which
+	// a window of the future is brought back: which window a record counts in is not as it says
+	folds   bool
+	totals  bool // operations ask about totals of closed windows in the ledger
+	expires bool // time to live deletes rows of the ledger whose time is over, at any moment
+	tight   bool // the item of "u" has as many bytes as an item may have
+	earlier bool // what is before was written by the release before, in format 1
+	format  int  // in which items are written. 0: the newest
+	noOld   bool // the engine does not send the item along when a condition fails
 
 	invariants invariants
 	whole      bool   // its brief form has all operations
@@ -125,7 +126,8 @@ func (w *world) asksAbout(row string) bool {
 	for _, s := range w.clients {
 		for _, o := range s.ops {
 			for _, id := range []string{o.id, o.of} {
-				if id != "" && (strings.Contains(row, `"op#`+id+`"`) || strings.Contains(row, `"op#`+id+`\`)) { // and NUL before a version
+				// and NUL before a version
+				if id != "" && (strings.Contains(row, `"op#`+id+`"`) || strings.Contains(row, `"op#`+id+`\`)) {
 					return true
 				}
 			}

@@ -11,7 +11,8 @@ import (
 func laterWorlds() []*world {
 	turn, still := []time.Time{sunday, monday}, []time.Time{sunday}
 	const horizon = headroom.DefaultHorizon
-	long := func(id string, cost int64) op { return deduct(id+"-has-a-long-id1", cost) } // one fills the item by as much as the ids that are there
+	// one fills the item by as much as the ids that are there
+	long := func(id string, cost int64) op { return deduct(id+"-has-a-long-id1", cost) }
 	return []*world{
 		{
 			name: "ids that move again", times: still, full: 3, faults: 2, kinds: mayCrash | mayLeave, whole: true,

@@ -21,7 +21,8 @@ var (
 	monday   = time.Date(2031, time.June, 2, 0, 0, 1, 0, time.UTC)
 	saturday = sunday.Add(-day)
 	midnight = monday.Add(-day)
-	epoch    = time.Unix(int64(headroom.DefaultHorizon/time.Second)*1493, 0).UTC() // a Saturday of April 2031
+	// a Saturday of April 2031
+	epoch = time.Unix(int64(headroom.DefaultHorizon/time.Second)*1493, 0).UTC()
 )
 
 const (
