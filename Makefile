@@ -107,11 +107,12 @@ static: $(TOOLS)/go/stamp
 	go vet ./...
 	$(TOOLS)/go/staticcheck ./...
 	$(TOOLS)/go/errcheck -ignoretests -exclude tools/errcheck.txt ./...
+	go test ./internal/prose
 
-check: static ## the quick loop, under a minute and with Go alone: gofmt, vet, staticcheck, errcheck, short tests
+check: static ## the quick loop, under a minute and with Go alone: gofmt, vet, staticcheck, errcheck, width of comments, short tests
 	go test -short -timeout $(TEST_TIMEOUT) $(QUICK)
 
-lint: static $(TOOLS)/aws/stamp ## gofmt, go vet, staticcheck, errcheck, cfn-lint, govulncheck
+lint: static $(TOOLS)/aws/stamp ## gofmt, go vet, staticcheck, errcheck, width of comments, cfn-lint, govulncheck
 	$(TOOLS)/aws/bin/cfn-lint deploy/aws/template.yaml
 	@# Govulncheck reads a database on the network. That it cannot be reached is no finding, and no
 	@# reason to stop work.
