@@ -105,9 +105,6 @@ type Grant struct {
 // live reports whether the grant can still be drawn on.
 func (g Grant) live(now time.Time) bool { return g.Expires.After(now) }
 
-// same reports whether g and o are the same grant, however much of it is used.
-func (g Grant) same(o Grant) bool { return g.Units == o.Units && g.Expires.Equal(o.Expires) }
-
 // left returns how many units the grant has left. It is negative if more is used than there ever
 // was.
 func (g Grant) left() int64 { return g.Units - g.Used }

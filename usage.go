@@ -88,8 +88,7 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	}
 	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: map[string]HoldUsage{}, Debts: map[string]DebtUsage{}}
 	for _, id := range liveGrants(v) {
-		g := v.grant(id)
-		u.Grants[id] = GrantUsage{Units: g.Units, Used: g.Used, Expires: g.Expires}
+		u.Grants[id] = GrantUsage(v.grant(id))
 	}
 	for id, h := range v.State.Holds {
 		if !h.expired(v.Now) {

@@ -79,30 +79,32 @@ func (d *deadLetters) each(ctx context.Context, use func(deadLetter) (stays bool
 			return err
 		}
 		for _, m := range messages {
-			id, handle := aws.ToString(m.MessageId), aws.ToString(m.ReceiptHandle)
-			d.stay = append(d.stay, handle)
+			id := aws.ToString(m.MessageId)
 			if d.seen[id] {
+				d.stay = append(d.stay, aws.ToString(m.ReceiptHandle))
 				return nil // the queue has come round to its first letter again
 			}
 			d.seen[id] = true
-			l, err := d.read(ctx, m)
-			if err != nil {
-				return err
-			}
-			stays, err := use(l)
-			if err != nil {
-				return err
-			}
-			if stays {
-				continue
-			}
-			d.stay = d.stay[:len(d.stay)-1]
-			if err := d.remove(ctx, l); err != nil {
+			if err := d.one(ctx, m, use); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// one calls use with a dead letter, and deletes it or notes that it stays.
+func (d *deadLetters) one(ctx context.Context, m types.Message, use func(deadLetter) (bool, error)) error {
+	l, err := d.read(ctx, m)
+	stays := true
+	if err == nil {
+		stays, err = use(l)
+	}
+	if err != nil || stays {
+		d.stay = append(d.stay, aws.ToString(m.ReceiptHandle))
+		return err
+	}
+	return d.remove(ctx, l)
 }
 
 // receive returns some messages, and hides them from others for a while.
