@@ -20,8 +20,8 @@ func TestErrorsMatchTheirCode(t *testing.T) {
 	}
 }
 
-// TestTheCodeIsThatOfTheFirstErrorThatHasOne: a caller branches on what the engine says, not on what
-// some store below it said before.
+// TestTheCodeIsThatOfTheFirstErrorThatHasOne: a caller branches on what the engine says, not on
+// what some store below it said before.
 func TestTheCodeIsThatOfTheFirstErrorThatHasOne(t *testing.T) {
 	inner := headroom.Errorf(headroom.Unavailable, nil, "gone")
 	outer := headroom.Errorf(headroom.OutcomeUnknown, inner, "lost")
@@ -42,8 +42,8 @@ func TestTheCodeIsThatOfTheFirstErrorThatHasOne(t *testing.T) {
 	}
 }
 
-// TestEveryCodeSaysWhatItMeans holds each code to a name that never changes, a message, and whether a
-// repeat may help. The names are sent and stored: they must not change.
+// TestEveryCodeSaysWhatItMeans holds each code to a name that never changes, a message, and whether
+// a repeat may help. The names are sent and stored: they must not change.
 func TestEveryCodeSaysWhatItMeans(t *testing.T) {
 	for code, want := range map[headroom.Code]struct {
 		name  string

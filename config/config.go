@@ -29,8 +29,8 @@ type Config struct {
 
 // Embedded says how state lies in the rows of the embedded store.
 type Embedded struct {
-	// Format is the format in which rows are written, see embedded.Options, which says which there are.
-	// 0: the newest.
+	// Format is the format in which rows are written, see embedded.Options, which says which there
+	// are. 0: the newest.
 	Format int
 }
 

@@ -23,8 +23,9 @@ import (
 // inItem is how many ids of the form of fill an item holds at least before they move.
 const inItem = 15
 
-// TestMovingIdsInterruptedAnywhere: case 6. Deductions cross the move of the ids to the ledger; each of their requests in turn fails, before or after it takes effect, for good or until the SDK sends it again, while another writer
-// deducts at that very moment. Every id is charged once.
+// TestMovingIdsInterruptedAnywhere: case 6. Deductions cross the move of the ids to the ledger;
+// each of their requests in turn fails, before or after it takes effect, for good or until the SDK
+// sends it again, while another writer deducts at that very moment. Every id is charged once.
 func TestMovingIdsInterruptedAnywhere(t *testing.T) {
 	for _, fault := range []struct {
 		name     string
@@ -41,7 +42,8 @@ func TestMovingIdsInterruptedAnywhere(t *testing.T) {
 					t.Skip("what differs between the engines does not depend on how a request fails")
 				}
 				other := newRig(t, engine)
-				// Two subjects just before ids move, for the first time and for the second: two more, and they go.
+				// Two subjects just before ids move, for the first time and for the second: two more, and they
+				// go.
 				ids := map[string]int{"first": 0, "second": 0}
 				for subject, moves := range map[string]int{"first": 1, "second": 2} {
 					var before [2]attributes
@@ -61,7 +63,8 @@ func TestMovingIdsInterruptedAnywhere(t *testing.T) {
 				for _, like := range []string{"first", "second"} {
 					for nth := 1; ; nth++ {
 						subject := fmt.Sprint(like, "-", nth)
-						// A copy. The ledger may have more than had moved by then, as after a move that was interrupted.
+						// A copy. The ledger may have more than had moved by then, as after a move that was
+						// interrupted.
 						item := other.item(like)
 						item["userId"] = s(subject)
 						other.put(item)
@@ -81,7 +84,8 @@ func TestMovingIdsInterruptedAnywhere(t *testing.T) {
 	}
 }
 
-// interrupted has r deduct on a subject that has so many ids already, and the nth request fail while the other deducts. It reports whether there was an nth request.
+// interrupted has r deduct on a subject that has so many ids already, and the nth request fail
+// while the other deducts. It reports whether there was an nth request.
 func interrupted(t *testing.T, other, r *rig, subject string, ids, nth int, fault func(*exchange) (*http.Response, error)) (reached bool) {
 	t.Helper()
 	charged := int64(ids) + 1
@@ -145,7 +149,8 @@ func (r *rig) known(subject string) map[string]bool {
 	return names
 }
 
-// TestAnswersAreLostWhileManyMoveIds: cases 5 and 6. Eight writers share the deliveries of a full subject, each operation delivered twice, and every seventh answer of each is lost.
+// TestAnswersAreLostWhileManyMoveIds: cases 5 and 6. Eight writers share the deliveries of a full
+// subject, each operation delivered twice, and every seventh answer of each is lost.
 func TestAnswersAreLostWhileManyMoveIds(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		const writers, ids = 8, 80
@@ -216,7 +221,8 @@ func TestNotAllWhoFindAnItemFullMoveItsIDs(t *testing.T) {
 	})
 }
 
-// TestAHeavyMonthIsNotPaidForEver: once no id in the ledger is remembered any more, a deduction is one request again.
+// TestAHeavyMonthIsNotPaidForEver: once no id in the ledger is remembered any more, a deduction is
+// one request again.
 func TestAHeavyMonthIsNotPaidForEver(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, horizon(time.Hour))
@@ -225,7 +231,8 @@ func TestAHeavyMonthIsNotPaidForEver(t *testing.T) {
 		if len(r.ledger()) < inItem {
 			t.Fatal("the ids have not moved")
 		}
-		// Who knows that ids have moved looks in the ledger and charges. Who does not learns it from a write that fails.
+		// Who knows that ids have moved looks in the ledger and charges. Who does not learns it from a
+		// write that fails.
 		knows, learns := []string{"Query", "UpdateItem"}, []string{"UpdateItem", "Query", "UpdateItem"}
 		if engine != dynoxide {
 			learns = slices.Insert(learns, 1, "GetItem") // of the item
@@ -263,7 +270,8 @@ func TestAHeavyMonthIsNotPaidForEver(t *testing.T) {
 		r.admit("u", "light", 1, used+3)
 		r.sends("UpdateItem")
 		r.replay("u", "next", 1, used+3)
-		r.admit("u", "full-00000", 1, used+4) // older than the horizon: what its id tells is for the caller to say
+		// older than the horizon: what its id tells is for the caller to say
+		r.admit("u", "full-00000", 1, used+4)
 	})
 }
 
@@ -294,7 +302,8 @@ func TestRowsExpireAndNothingDependsOnIt(t *testing.T) {
 			}
 		}
 
-		// Long after, the rows may be there or not. Either way nothing fails, nothing is charged twice by repeats that come soon after one another, and the count is right.
+		// Long after, the rows may be there or not. Either way nothing fails, nothing is charged twice by
+		// repeats that come soon after one another, and the count is right.
 		r.at(tuesday.AddDate(1, 0, 0))
 		r.replay("u", "full-00000", 1, 0)
 		for _, row := range rows {
@@ -367,10 +376,12 @@ func half(t *testing.T, body []byte) (taken []byte, left string) {
 	return taken, string(more)
 }
 
-// TestALedgerThatFailsStopsNobody: the charge is made before ids move, so that trouble with the ledger is only told to the log, and ids stay in the item until it is over.
+// TestALedgerThatFailsStopsNobody: the charge is made before ids move, so that trouble with the
+// ledger is only told to the log, and ids stay in the item until it is over.
 func TestALedgerThatFailsStopsNobody(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
-		const ids, more = 120, 30 // far more than one batch; enough that somebody is to move ids several times
+		// far more than one batch; enough that somebody is to move ids several times
+		const ids, more = 120, 30
 		r := newRig(t, engine)
 		r.wire.reset(func(x *exchange) (*http.Response, error) {
 			if x.op == "BatchWriteItem" {
@@ -399,7 +410,8 @@ func TestALedgerThatFailsStopsNobody(t *testing.T) {
 	})
 }
 
-// TestALedgerThatCannotBeReadChargesNothing: whether an id was charged cannot be known, and so it is an error.
+// TestALedgerThatCannotBeReadChargesNothing: whether an id was charged cannot be known, and so it
+// is an error.
 func TestALedgerThatCannotBeReadChargesNothing(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -420,7 +432,8 @@ func TestALedgerThatCannotBeReadChargesNothing(t *testing.T) {
 	})
 }
 
-// TestARowThatDoesNotReadIsAnError: what a newer version wrote, or something damaged, is not taken for an id that nobody knows.
+// TestARowThatDoesNotReadIsAnError: what a newer version wrote, or something damaged, is not taken
+// for an id that nobody knows.
 func TestARowThatDoesNotReadIsAnError(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -440,7 +453,8 @@ func TestARowThatDoesNotReadIsAnError(t *testing.T) {
 	})
 }
 
-// TestSixtyWindowsInARow: rule 8. The totals move to the ledger, interrupted between the copy and the removal every other time, and the last 52 stay exact.
+// TestSixtyWindowsInARow: rule 8. The totals move to the ledger, interrupted between the copy and
+// the removal every other time, and the last 52 stay exact.
 func TestSixtyWindowsInARow(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine, sending(1))

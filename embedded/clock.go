@@ -23,11 +23,14 @@ const markStep = 10 * time.Second
 type clock struct {
 	read func() time.Time
 
-	mu      sync.Mutex    // held while a batch that carries the values below is applied, so that they are logged in the order in which they grew
+	// held while a batch that carries the values below is applied, so that they are logged in the
+	// order in which they grew
+	mu      sync.Mutex
 	mark    time.Time     // zero: nothing was written by the clock yet
 	kept    time.Time     // the mark in the log, at most markStep behind
 	horizon time.Duration // the longest horizon that any change asked for, in the log
-	newest  time.Time     // the label of the youngest generation of ids after whose beginning old ones were swept
+	// the label of the youngest generation of ids after whose beginning old ones were swept
+	newest time.Time
 }
 
 // ClockStatus is what a store thinks of its clock.
@@ -47,8 +50,9 @@ func (s *Store) present(callers time.Time) (time.Time, error) {
 	if !callers.IsZero() {
 		return callers, nil
 	}
-	// The clock is read under the lock of its mark: between the two another's later reading could move the mark, after
-	// a host's sleep by hours, and this reading would seem to come from a clock that was set back.
+	// The clock is read under the lock of its mark: between the two another's later reading could move
+	// the mark, after a host's sleep by hours, and this reading would seem to come from a clock that
+	// was set back.
 	s.clock.mu.Lock()
 	now, mark := s.clock.now(), s.clock.mark
 	s.clock.mu.Unlock()

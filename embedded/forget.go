@@ -11,8 +11,8 @@ import (
 
 var _ headroom.Forgetter = (*Store)(nil)
 
-// Forget implements headroom.Forgetter, in one write. It fails as Commit does. Then it has the files written anew that
-// held the rows, which may take a while; cut off there, it is called again.
+// Forget implements headroom.Forgetter, in one write. It fails as Commit does. Then it has the
+// files written anew that held the rows, which may take a while; cut off there, it is called again.
 func (s *Store) Forget(ctx context.Context, subject string, _ []string, progress func(rows int)) (int, error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err

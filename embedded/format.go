@@ -43,7 +43,8 @@ import (
 //
 // Lengths, numbers and nanoseconds are unsigned varints. Seconds, counts and units are signed ones
 // (encoding/binary). The rows f, c, s, h, l, g and d begin with a byte of their own, rowVersion or
-// stateVersion, so that a later format can change one kind of row and still read those written before.
+// stateVersion, so that a later format can change one kind of row and still read those written
+// before.
 const (
 	storeFormat  = 1
 	rowVersion   = 1

@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// The engine takes the first byte of its newest log that it cannot make out for the end, unless a later
-// block of 32 KB says that more had reached the disk. The same is asked here of the chunks of the same block.
+// The engine takes the first byte of its newest log that it cannot make out for the end, unless a
+// later block of 32 KB says that more had reached the disk. The same is asked here of the chunks of
+// the same block.
 //
-// A chunk, as package record of the engine writes it: checksum (4 bytes, the masked CRC-32C of what comes
-// after the length), length of the data (2), type (1, from 9 to 12), number of the log (4), how many bytes of
-// the log were on disk (8), data. Numbers are little end first. No chunk crosses the end of a block.
+// A chunk, as package record of the engine writes it: checksum (4 bytes, the masked CRC-32C of what
+// comes after the length), length of the data (2), type (1, from 9 to 12), number of the log (4),
+// how many bytes of the log were on disk (8), data. Numbers are little end first. No chunk crosses
+// the end of a block.
 const (
 	logBlock  = 32 << 10
 	logHeader = 4 + 2 + 1 + 4 + 8

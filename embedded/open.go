@@ -179,9 +179,9 @@ func (s *Store) create() error {
 	return s.put([]byte{tableFormat}, encodeFormat(storeFormat))
 }
 
-// put writes the row into a table and begins a new log. The engine opened the first log before it had
-// brought its files to their final format, without the marks by which damage in the midst of a log is
-// noticed: nothing that was acknowledged lies in it.
+// put writes the row into a table and begins a new log. The engine opened the first log before it
+// had brought its files to their final format, without the marks by which damage in the midst of a
+// log is noticed: nothing that was acknowledged lies in it.
 func (s *Store) put(key, row []byte) error {
 	if err := s.db.Set(key, row, pebble.Sync); err != nil {
 		return err

@@ -7,16 +7,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a generation must have behind it before it is swept. A lookup never depends on it: it goes by
-// the labels of its state. A label does not say which horizon its ids have, so the longest counts.
+// What a generation must have behind it before it is swept. A lookup never depends on it: it goes
+// by the labels of its state. A label does not say which horizon its ids have, so the longest
+// counts.
 const (
 	sweepHorizons = 3 // so many times the longest horizon must have passed since its label, and
-	sweepYounger  = 3 // so many generations must have begun after it, each that horizon apart from the others
+	// so many generations must have begun after it, each that horizon apart from the others
+	sweepYounger = 3
 )
 
-// turned sweeps after a generation of ids has begun, the first time that one has this label or a later
-// one: so there is one sweep for each turn, whatever the number of subjects. Nobody waits for it but
-// the writer that began the generation, whose change is on disk by then.
+// turned sweeps after a generation of ids has begun, the first time that one has this label or a
+// later one: so there is one sweep for each turn, whatever the number of subjects. Nobody waits for
+// it but the writer that began the generation, whose change is on disk by then.
 func (s *Store) turned(label time.Time) {
 	s.clock.mu.Lock()
 	first := label.After(s.clock.newest)
@@ -55,9 +57,10 @@ func (s *Store) sweep() error {
 	return s.db.DeleteRange(from, to, pebble.NoSync) // what a crash brings back goes at the next turn
 }
 
-// swept returns how many of the labels, the oldest first, are of generations that can go. Meters with
-// different horizons begin generations at different times, but by one wrong reading of the clock all
-// their labels lie within the longest horizon before it: so it counts for one, however many they are.
+// swept returns how many of the labels, the oldest first, are of generations that can go. Meters
+// with different horizons begin generations at different times, but by one wrong reading of the
+// clock all their labels lie within the longest horizon before it: so it counts for one, however
+// many they are.
 func swept(labels []time.Time, present time.Time, horizon time.Duration) int {
 	oldest := present.Add(-sweepHorizons * horizon)
 	end, younger, last := len(labels), 0, time.Time{}
