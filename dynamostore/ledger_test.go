@@ -488,3 +488,55 @@ func TestSixtyWindowsInARow(t *testing.T) {
 		}
 	})
 }
+
+// TestALookGoesOnPastThePageOfOtherIDs: rule 5. Between the versions of an id lie the rows of ids that begin
+// with it and NUL. They fill the first page of a look, and the id is on the next one.
+func TestALookGoesOnPastThePageOfOtherIDs(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		r.admit("u", "a", 20, 20)
+		const others = 40
+		for i := range others {
+			if d, err := r.deduct("u", fmt.Sprintf("a\x00%03d", i), 1); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		r.fillMore("u", 40)
+		r.wire.reset(nil)
+		r.another().replay("u", "a", 20, 20+others+40)
+		moved := 0
+		for _, row := range r.ledger() {
+			if strings.HasPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#a") {
+				moved++
+			}
+		}
+		if moved != 1+others {
+			t.Errorf("%d ids of %d have moved", moved, 1+others)
+		}
+	})
+}
+
+// TestALookAtTheHistoryStopsWhereNoMoreIsShown: rule 8. It reads the windows that are shown, and no page more.
+func TestALookAtTheHistoryStopsWhereNoMoreIsShown(t *testing.T) {
+	each(t, func(t *testing.T, engine string) {
+		r := newRig(t, engine)
+		for i := range 12 {
+			r.at(tuesday.AddDate(0, 0, 7*i))
+			r.admit("u", fmt.Sprint("w", i), 5, 5)
+		}
+		for i := range 4 * headroom.HistoryWindows {
+			start := headroom.ISOWeek(tuesday.AddDate(0, 0, -7*(i+1))).Start
+			row := attributes{
+				"key": s("5#slotsu"), "row": s("past#week#" + start.Format(time.RFC3339)), "total": n(7), "expires": n(monday.AddDate(9, 0, 0).Unix()),
+			}
+			if _, err := r.raw.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.opts.Table + "-ledger"), Item: row}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.wire.reset(nil)
+		if got := len(r.limits("u")[0].History); got != headroom.HistoryWindows {
+			t.Errorf("%d windows are shown", got)
+		}
+		r.sends("GetItem", "Query", "Query") // the second page only shows that no more is needed
+	})
+}
