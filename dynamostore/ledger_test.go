@@ -489,8 +489,8 @@ func TestSixtyWindowsInARow(t *testing.T) {
 	})
 }
 
-// TestALookGoesOnPastThePageOfOtherIDs: rule 5. Between the versions of an id lie the rows of ids that begin
-// with it and NUL. They fill the first page of a look, and the id is on the next one.
+// TestALookGoesOnPastThePageOfOtherIDs: rule 5. Between the versions of an id lie the rows of ids
+// that begin with it and NUL. They fill the first page of a look, and the id is on the next one.
 func TestALookGoesOnPastThePageOfOtherIDs(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
@@ -516,7 +516,8 @@ func TestALookGoesOnPastThePageOfOtherIDs(t *testing.T) {
 	})
 }
 
-// TestALookAtTheHistoryStopsWhereNoMoreIsShown: rule 8. It reads the windows that are shown, and no page more.
+// TestALookAtTheHistoryStopsWhereNoMoreIsShown: rule 8. It reads the windows that are shown, and no
+// page more.
 func TestALookAtTheHistoryStopsWhereNoMoreIsShown(t *testing.T) {
 	each(t, func(t *testing.T, engine string) {
 		r := newRig(t, engine)
