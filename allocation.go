@@ -11,7 +11,9 @@ import (
 type allocation struct {
 	own    int64 // units of the plan
 	grants []GrantUse
-	fits   bool // the plan and the grants have enough. Else the plan gives the rest too, past its limits
+	// fits says that the plan and the grants have enough. If not, own includes what is missing, past
+	// the limits.
+	fits bool
 }
 
 // allocate says where the units of a cost come from.

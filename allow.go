@@ -30,7 +30,8 @@ func (c *Change) keepOpen(standings []standing) {
 	for _, s := range standings {
 		changes := slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Limit == s.limit.Name })
 		if s.limit.CarryOver > 0 && !s.stored.Window.IsZero() && !changes {
-			c.Steps = append(c.Steps, Step{Limit: s.limit.Name, From: s.stored.Window, To: s.stored.Window, Carried: s.stored.Carried, Max: anyCount(0)})
+			w := s.stored.Window
+			c.Steps = append(c.Steps, Step{Limit: s.limit.Name, From: w, To: w, Carried: s.stored.Carried, Max: anyCount(0)})
 		}
 	}
 	slices.SortFunc(c.Steps, func(a, b Step) int { return cmp.Compare(a.Limit, b.Limit) })

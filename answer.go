@@ -23,7 +23,8 @@ func decided(v View, plan plan, standings []standing, cost int64, why Reason, ch
 		d.Limits = append(d.Limits, s.show(cost, charged))
 	}
 	shown := s.show(cost, charged)
-	d.LimitName, d.Used, d.Held, d.Limit, d.Remaining, d.Window = s.limit.Name, shown.Used, shown.Held, shown.Limit, shown.Remaining, shown.Window
+	d.LimitName, d.Limit, d.Window = s.limit.Name, shown.Limit, shown.Window
+	d.Used, d.Held, d.Remaining = shown.Used, shown.Held, shown.Remaining
 	return d
 }
 

@@ -11,12 +11,13 @@ import (
 // maxTries bounds how often one request is decided, because other writers came in between. A try
 // fails if a window turns, a plan changes, a threshold is crossed, or the last units go to others.
 // It does not fail only because others add to the same count or draw on the same grant, with two
-// exceptions: a charge that is split between plan and grants, and the opening of a window into which
-// units are carried over.
+// exceptions: a charge that is split between plan and grants, and the opening of a window into
+// which units are carried over.
 const maxTries = 24
 
-// maxClearings bounds how many writes that only clear the way come beside the tries. It is more than
-// it takes to fold back HistoryWindows windows of many limits and to clear away MaxHolds holds.
+// maxClearings bounds how many writes that only clear the way come beside the tries. It is more
+// than it takes to fold back HistoryWindows windows of many limits and to clear away MaxHolds
+// holds.
 const maxClearings = 100
 
 // attempt carries one request through: decide, commit the change, and if its guard does not hold,
@@ -60,7 +61,9 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 		}
 	}
 	e.opts.Logger.Warn("headroom: others won every try", "subject", q.Key.Subject, "meter", q.Key.Meter, "unmet", a.unmet)
-	d, err := a.certain(Decision{}, Errorf(Contended, nil, "others changed the state of %q %d times in a row; nothing was decided, try again", q.Key.Subject, maxTries))
+	d, err := a.certain(Decision{}, Errorf(Contended, nil,
+		"others changed the state of %q %d times in a row; nothing was decided, try again",
+		q.Key.Subject, maxTries))
 	return d, a.view, err
 }
 
@@ -148,7 +151,8 @@ func (a *attempt) certain(d Decision, err error) (Decision, error) {
 	if !a.unsure || sure || errors.Is(err, OutcomeUnknown) {
 		return d, err
 	}
-	return Decision{}, Errorf(OutcomeUnknown, err, "an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+	return Decision{}, Errorf(OutcomeUnknown, err,
+		"an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
 }
 
 // decide decides an intent. If the decision needs the whole history, decide loads it and decides
@@ -183,8 +187,8 @@ func pause(ctx context.Context, try int) error {
 // window of the host's clock, and has all its units. If something is different, the guard of the
 // first write finds out.
 //
-// It returns nil for an operation that began long ago. Only the store's time can say whether that is
-// too old, and it must do so before anything is written.
+// It returns nil for an operation that began long ago. Only the store's time can say whether that
+// is too old, and it must do so before anything is written.
 func (e *Engine) guess(r Request) *View {
 	now := r.Now
 	if now.IsZero() {

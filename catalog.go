@@ -20,7 +20,7 @@ type Catalog struct {
 	counters map[string][]Limit
 	hard     map[[2]string]bool // by meter and name: the limits that are hard in some plan
 
-	horizon  time.Duration            // of meters to which memory gives none. Zero: as long as each needs
+	horizon  time.Duration            // of meters without one in memory; zero: as long as each needs
 	memory   map[string]Memory        // by meter
 	horizons map[string]time.Duration // by meter: what follows from the two
 }
@@ -29,9 +29,9 @@ type Catalog struct {
 // fallback names the plan of a subject that has none stored and for which the caller names none.
 // prices are by meter.
 //
-// Counters belong to a meter, not to a plan. Every limit of a meter is counted for every subject, and
-// enforced if the subject's plan has it. So a change of plan opens no empty window. Two plans that
-// limit the same counter must cut time in the same way.
+// Counters belong to a meter, not to a plan. Every limit of a meter is counted for every subject,
+// and enforced if the subject's plan has it. So a change of plan opens no empty window. Two plans
+// that limit the same counter must cut time in the same way.
 func NewCatalog(fallback string, plans []Plan, prices map[string]Prices) (*Catalog, error) {
 	c := &Catalog{
 		fallback: fallback, plans: map[string]Plan{}, prices: map[string]Prices{},
@@ -97,7 +97,9 @@ func (c *Catalog) addCounter(l Limit, periods map[[2]string]Period) error {
 	at := [2]string{l.Meter, l.Name}
 	have, found := periods[at]
 	if found && have != l.Period {
-		return invalid("limit %q of meter %q is by %s in one plan and by %s in another: give one of them another name", l.Name, l.Meter, have, l.Period)
+		return invalid(
+			"limit %q of meter %q is by %s in one plan and by %s in another: give one of them another name",
+			l.Name, l.Meter, have, l.Period)
 	}
 	if !found {
 		periods[at] = l.Period
@@ -117,7 +119,9 @@ func (c *Catalog) checkMostLimits(most int) error {
 	return nil
 }
 
-// DefaultCatalog returns the catalog that holds when nothing is configured: the plan "free" with 200 slots an ISO week, notices at 80 and 100 percent, and slots at 1 (standard), 2 (neural) and 4 (generative) a minute.
+// DefaultCatalog returns the catalog that holds when nothing is configured: the plan "free" with
+// 200 slots an ISO week, notices at 80 and 100 percent, and slots at 1 (standard), 2 (neural) and 4
+// (generative) a minute.
 func DefaultCatalog() *Catalog {
 	c, err := NewCatalog("free",
 		[]Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 200, Thresholds: []int{80, 100}}}}},
@@ -174,7 +178,9 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 	base, more, own := strings.Cut(name, "+")
 	of, ok := c.plans[base]
 	if !ok {
-		return plan{}, invalid("unknown plan %q: the configuration has %s", base, strings.Join(slices.Sorted(maps.Keys(c.plans)), ", "))
+		return plan{}, invalid(
+			"unknown plan %q: the configuration has %s",
+			base, strings.Join(slices.Sorted(maps.Keys(c.plans)), ", "))
 	}
 	p := plan{name: name, limits: of.Limits}
 	if !own {
@@ -187,7 +193,9 @@ func (c *Catalog) resolve(stored, callers string) (plan, error) {
 		limit := part[:equals]
 		units, err := strconv.ParseInt(strings.TrimPrefix(part[equals:], "="), 10, 64)
 		if _, twice := p.overrides[limit]; twice || err != nil || units < 0 || !c.hasCounter(limit) {
-			return plan{}, invalid("plan %q: %q is no limit of its own: want METER/LIMIT=UNITS once, of a limit that some plan has", name, part)
+			return plan{}, invalid(
+				"plan %q: %q is no limit of its own: want METER/LIMIT=UNITS once, of a limit that some plan has",
+				name, part)
 		}
 		p.overrides[limit] = units
 	}

@@ -22,9 +22,9 @@ type Change struct {
 	// Rotate begins a new generation of ids with this label. The younger one becomes the older one,
 	// which is forgotten. Zero: the generations stay.
 	Rotate time.Time
-	// Horizon is how long ids must be remembered at least. A store may forget the ids of idle subjects
-	// by itself. Then it keeps a generation until two of the longest horizons after its label, by a
-	// clock that is right.
+	// Horizon is how long ids must be remembered at least. A store may forget the ids of idle
+	// subjects by itself. Then it keeps a generation until two of the longest horizons after its
+	// label, by a clock that is right.
 	Horizon time.Duration
 
 	Records []RecordStep
@@ -35,9 +35,9 @@ type Change struct {
 	Debts     []DebtStep // at most one for each debt
 }
 
-// RecordStep is what a Change does to what is remembered about one id. A record of KindHold is kept in
-// State.Holds. Every other kind belongs to the younger generation of ids from then on. It is a guard
-// that there are at most MaxHolds holds after the change.
+// RecordStep is what a Change does to what is remembered about one id. A record of KindHold is kept
+// in State.Holds. Every other kind belongs to the younger generation of ids from then on. It is a
+// guard that there are at most MaxHolds holds after the change.
 type RecordStep struct {
 	ID  string
 	Was *Record // guard: this is remembered; nil: nothing is
@@ -49,8 +49,8 @@ type RecordStep struct {
 type GrantStep struct {
 	ID string
 	// Was is a guard: the grant has these Units and ends at this time; nil: there is no such grant.
-	// Its Used is no guard. It is what was used when the change was made, for a store that cannot add
-	// blindly.
+	// Its Used is no guard. It is what was used when the change was made, for a store that cannot
+	// add blindly.
 	Was *Grant
 
 	// Min and Max are a guard: how much of the grant is used, both included.
@@ -61,8 +61,8 @@ type GrantStep struct {
 	Ends bool   // the grant that was there goes
 }
 
-// DebtStep is what a Change does to one debt. It is a guard that there are at most MaxDebts debts after
-// the change.
+// DebtStep is what a Change does to one debt. It is a guard that there are at most MaxDebts debts
+// after the change.
 type DebtStep struct {
 	ID  string // of the operation
 	Was *Debt  // guard: this is the debt; nil: there is none
@@ -78,14 +78,15 @@ type Step struct {
 	Min, Max int64 // guard: the count, both included
 	// Add is added to the count. It may be negative; Min then keeps the count from falling below 0.
 	Add int64
-	// Opens begins a new window: what was counted becomes history, and the count starts again at Add.
+	// Opens begins a new window: what was counted becomes history, and the count starts again at
+	// Add.
 	Opens bool
-	// Carried is what the new window may use beside its own units. If the window stays the same, it is
-	// a guard: this is what the window may use. It is no guard if the step Corrects.
+	// Carried is what the new window may use beside its own units. If the window stays the same, it
+	// is a guard: this is what the window may use. It is no guard if the step Corrects.
 	Carried int64
 
-	// Fold brings closed windows back that a wrong clock had opened or closed. Their totals are added
-	// to the count, and leave the history. Guard: the totals are as given here.
+	// Fold brings closed windows back that a wrong clock had opened or closed. Their totals are
+	// added to the count, and leave the history. Guard: the totals are as given here.
 	Fold []Total
 	// Past adds Units, which may be negative, to totals of closed windows. Guard: the history has a
 	// known total for each, and none falls below 0.

@@ -36,8 +36,8 @@ func (k rules) preflight(r Request) intent {
 	}
 }
 
-// deductWithin decides the subject's part of a deduction that an organisation pays too. witness says
-// that the organisation knows of a charge of the subject that does not name it.
+// deductWithin decides the subject's part of a deduction that an organisation pays too. witness
+// says that the organisation knows of a charge of the subject that does not name it.
 func (k rules) deductWithin(r Request, owed Debt, witness bool) intent {
 	return func(v View) (verdict, error) {
 		if have, ok := v.Records[r.Operation]; ok {
@@ -74,7 +74,9 @@ func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 	case have.Kind == KindHold:
 		return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
 	case have.Kind != KindDeduct || have.Cost != r.Cost:
-		return verdict{}, conflict("operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
+		return verdict{}, conflict(
+			"operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work",
+			r.Operation, have.what(), r.Cost)
 	}
 	return k.replay(v, r, have, have.reason())
 }
@@ -88,11 +90,13 @@ func otherPayer(r Request, have Record, within string) *Error {
 		}
 		return "within organisation " + strconv.Quote(organisation)
 	}
-	return conflict("operation %q was charged %s and is now asked for %s: an id stands for one piece of work", r.Operation, say(have.Within), say(within))
+	return conflict(
+		"operation %q was charged %s and is now asked for %s: an id stands for one piece of work",
+		r.Operation, say(have.Within), say(within))
 }
 
-// charge decides whether units more may be counted. is is what shall be remembered of the operation,
-// and was is what is remembered of it so far, or nil.
+// charge decides whether units more may be counted. is is what shall be remembered of the
+// operation, and was is what is remembered of it so far, or nil.
 func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (verdict, error) {
 	if was == nil {
 		if err := k.tooOld(v, r); err != nil {

@@ -41,8 +41,8 @@ func (k rules) beginClearing(v View, key Key, now time.Time) Change {
 	return c
 }
 
-// refiled returns the steps that move what v remembers into the younger generation of ids, as it is.
-// Holds are in no generation.
+// refiled returns the steps that move what v remembers into the younger generation of ids, as it
+// is. Holds are in no generation.
 func (v View) refiled() (steps []RecordStep) {
 	for _, id := range slices.Sorted(maps.Keys(v.Records)) {
 		if r := v.Records[id]; r.Kind != KindHold {
@@ -52,8 +52,8 @@ func (v View) refiled() (steps []RecordStep) {
 	return steps
 }
 
-// clearExpired clears away expired holds: the one named by only or, if that is empty, as many as one
-// change takes. It reports false if there are none.
+// clearExpired clears away expired holds: the one named by only or, if that is empty, as many as
+// one change takes. It reports false if there are none.
 func (k rules) clearExpired(v View, r Request, only string) (verdict, bool, error) {
 	expired := v.expiredHolds(only)
 	if len(expired) == 0 {
@@ -87,7 +87,8 @@ func (k rules) clearExpired(v View, r Request, only string) (verdict, bool, erro
 }
 
 // expiredHolds returns the ids of expired holds that one change can clear away: only that of one
-// hold, or of all if only is empty. Each closed window that they corrected takes room in the change too.
+// hold, or of all if only is empty. Each closed window that they corrected takes room in the change
+// too.
 func (v View) expiredHolds(only string) (ids []string) {
 	type closing struct {
 		limit string
@@ -136,8 +137,8 @@ func (k rules) openFirst(v View, standings []standing, c Change) (verdict, bool)
 }
 
 // correctHolds corrects holds that claim to count in a window after the stored one. A wrong clock
-// had opened that window, and its count was folded into the stored one. The holds must say so before
-// another window opens, which may be the same one, this time rightly.
+// had opened that window, and its count was folded into the stored one. The holds must say so
+// before another window opens, which may be the same one, this time rightly.
 func (k rules) correctHolds(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
 	opening := map[string]time.Time{} // by limit: the start of the stored window that ends
 	for _, s := range standings {

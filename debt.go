@@ -17,7 +17,8 @@ type Debt struct {
 	To    string    // the organisation, which is owed
 	Cost  int64     // units
 	Since time.Time // when the subject was charged, a whole second
-	// Given says that Since is the time that the caller gave (Request.Now). The debt is settled at it.
+	// Given says that Since is the time that the caller gave (Request.Now). The debt is settled at
+	// it.
 	Given bool
 }
 
@@ -44,7 +45,8 @@ func ParseDebt(s string) (Debt, error) {
 			return d, nil
 		}
 	}
-	return Debt{}, Errorf(Unreadable, nil, "stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
+	return Debt{}, Errorf(Unreadable, nil,
+		"stored debt %q is not of a known form: a newer version of Headroom may have written it", s)
 }
 
 // OperationWithin returns the id under which an organisation knows what its user subject charges

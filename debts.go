@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Debts are settled by whoever looks at the subject that has them, and by FinishDebts. Whoever does so
-// charges the organisation, and then takes the debt off.
+// Debts are settled by whoever looks at the subject that has them, and by FinishDebts. Whoever does
+// so charges the organisation, and then takes the debt off.
 
 const (
-	// lookTime bounds how long a look at a subject takes to settle what the subject owes. What is not
-	// settled by then is left to the next look.
+	// lookTime bounds how long a look at a subject takes to settle what the subject owes. What is
+	// not settled by then is left to the next look.
 	lookTime = 3 * time.Second
 	// answerTime bounds how long it waits for one organisation. As much is kept to take off what is
 	// settled.
@@ -38,8 +38,8 @@ func (e *Engine) settleSeen(ctx context.Context, q Query, v View) {
 type Finished struct {
 	// Settled are debts whose organisations are settled now, or were already.
 	Settled int `json:"settled"`
-	// TooOld are debts that were dropped. They are older than ids are remembered, so that nobody can
-	// know whether they were settled.
+	// TooOld are debts that were dropped. They are older than ids are remembered, so that nobody
+	// can know whether they were settled.
 	TooOld int `json:"tooOld"`
 	// Left are debts that could not be settled now.
 	Left int `json:"left"`
@@ -103,7 +103,10 @@ func (e *Engine) settleIfHeard(ctx context.Context, key Key, id string, d Debt, 
 // settleDebt charges the organisation that is owed. If the organisation remembers anything else
 // under its id of the operation, the debt counts as paid: an id stands for one piece of work.
 func (e *Engine) settleDebt(ctx context.Context, key Key, id string, d Debt) error {
-	at := Request{Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since, Over: RecordOverLimit, AnyPlan: true}
+	at := Request{
+		Subject: d.To, Meter: key.Meter, Operation: OperationWithin(key.Subject, id), Cost: d.Cost, Began: d.Since,
+		Over: RecordOverLimit, AnyPlan: true,
+	}
 	if d.Given {
 		at.Now = d.Since
 	}
@@ -138,7 +141,8 @@ func (e *Engine) takeOff(ctx context.Context, q Query, v View, debts map[string]
 			return v, nil
 		}
 	}
-	return v, Errorf(Contended, nil, "others changed the state of %q; its debts stay until the next look", q.Key.Subject)
+	return v, Errorf(Contended, nil,
+		"others changed the state of %q; its debts stay until the next look", q.Key.Subject)
 }
 
 const (
@@ -147,12 +151,12 @@ const (
 )
 
 // FinishDebts settles the debts that nobody looks at: those of charges within an organisation whose
-// callers died before the organisation was settled. Run it now and then. It may run beside everything
-// else, and twice at a time.
+// callers died before the organisation was settled. Run it now and then. It may run beside
+// everything else, and twice at a time.
 //
-// An error says why some debts are left; the others are settled. An organisation that cannot be charged
-// is asked once in a run, so that it does not take the time of the others. If ctx ends before the last
-// debt, Finished.More is true.
+// An error says why some debts are left; the others are settled. An organisation that cannot be
+// charged is asked once in a run, so that it does not take the time of the others. If ctx ends
+// before the last debt, Finished.More is true.
 func (e *Engine) FinishDebts(ctx context.Context) (Finished, error) {
 	var all Finished
 	var failures []error

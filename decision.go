@@ -20,13 +20,14 @@ const (
 	ReasonGranted Reason = "granted"
 	// ReasonOverLimit refuses: too few units remain in this window.
 	ReasonOverLimit Reason = "over_limit"
-	// ReasonNeverFits refuses: the cost is more than the limit and the grants allow together, so that
-	// no window can satisfy it.
+	// ReasonNeverFits refuses: the cost is more than the limit and the grants allow together, so
+	// that no window can satisfy it.
 	ReasonNeverFits Reason = "never_fits"
 	// ReasonClosed refuses: the request's window is over for this subject, and the request asked to
 	// be charged in no other.
 	ReasonClosed Reason = "closed"
-	// ReasonUnchecked allows: the store failed, and Preflight was told to let requests through then.
+	// ReasonUnchecked allows: the store failed, and Preflight was told to let requests through
+	// then.
 	ReasonUnchecked Reason = "unchecked"
 )
 
@@ -34,14 +35,14 @@ const (
 type Decision struct {
 	Allowed bool
 	Reason  Reason
-	// Replay says that the operation was decided before. Cost, Reason, Window and Crossed are of that
-	// time; the rest is of today.
+	// Replay says that the operation was decided before. Cost, Reason, Window and Crossed are of
+	// that time; the rest is of today.
 	Replay bool
 	Plan   string // the plan in force, with the subject's own limits
 	Cost   int64  // units
 
-	// Unremembered says that the charge has no operation id, as its meter permits. A repeat is another
-	// charge, and there is no refund.
+	// Unremembered says that the charge has no operation id, as its meter permits. A repeat is
+	// another charge, and there is no refund.
 	Unremembered bool
 
 	// LimitName names the strictest limit: the one that refuses, or else the one that leaves least.
@@ -51,12 +52,13 @@ type Decision struct {
 	Held      int64 // units reserved by live holds
 	Limit     int64 // with what was carried over; Unlimited if the plan sets no limit
 	Remaining int64 // Limit - Used - Held, at least 0
-	// Window is where the operation's units count: the last window, if there are several. A refusal,
-	// and an operation without units, shows the present window. Units come back at its End.
+	// Window is where the operation's units count: the last window, if there are several. A
+	// refusal, and an operation without units, shows the present window. Units come back at its
+	// End.
 	Window  Window
 	Granted int64 // units that live grants have left
-	// Expires is when the operation's hold ends: a hold that was taken, replayed or extended. Zero: no
-	// hold of the operation is live. So a replay with a zero Expires covers no work.
+	// Expires is when the operation's hold ends: a hold that was taken, replayed or extended. Zero:
+	// no hold of the operation is live. So a replay with a zero Expires covers no work.
 	Expires time.Time
 
 	Limits []LimitState // every limit of the meter, sorted by name
@@ -81,9 +83,9 @@ type LimitState struct {
 
 // Notice tells that the units charged and held have reached a threshold.
 //
-// In one window of one limit, each notice of a threshold has the same ID, so that a receiver can drop
-// repeats. One decision has it, and so have the repeats of its operation. Another decision has it only
-// if units came back in between, so that the threshold was reached twice.
+// In one window of one limit, each notice of a threshold has the same ID, so that a receiver can
+// drop repeats. One decision has it, and so have the repeats of its operation. Another decision has
+// it only if units came back in between, so that the threshold was reached twice.
 type Notice struct {
 	ID      string
 	Limit   string

@@ -1,6 +1,6 @@
 // Package headroom decides whether a subject may spend units of a metered thing in the present
-// calendar window, and records what was spent. It charges each operation exactly once and never goes
-// past the limit, whoever else is writing. It needs no lock, no scheduler, no cache and no
+// calendar window, and records what was spent. It charges each operation exactly once and never
+// goes past the limit, whoever else is writing. It needs no lock, no scheduler, no cache and no
 // transaction.
 //
 // An [Engine] joins a [Store] with a [Catalog] of plans and prices:
@@ -22,23 +22,23 @@
 // A subject is who is limited: a user, an organisation, an API key. A meter is what is counted, in
 // units: slots, requests, tokens. One subject has one state for each meter.
 //
-// A [Window] is a calendar period, such as an ISO week. A [Limit] is the most units in one window. A
-// [Plan] is a named set of limits. [Prices] turn a class of work and its quantity into a cost, in
+// A [Window] is a calendar period, such as an ISO week. A [Limit] is the most units in one window.
+// A [Plan] is a named set of limits. [Prices] turn a class of work and its quantity into a cost, in
 // units.
 //
 // An operation is one piece of work with an id that the caller chooses: a job id, the ARN of an
 // execution, an Idempotency-Key. However often it is asked for, it is charged once.
 //
-// A [Decision] says that a request is allowed or refused, and why. Used units are charged; held units
-// are reserved for work that is under way. What remains is the limit without both.
+// A [Decision] says that a request is allowed or refused, and why. Used units are charged; held
+// units are reserved for work that is under way. What remains is the limit without both.
 //
 // # Verbs
 //
 // Preflight looks before the work whether a cost would fit. It writes nothing and binds nobody.
 // Deduct charges after the work has succeeded.
 //
-// Hold reserves units before the work. Then Settle charges the true cost, or Release gives the units
-// back, or Extend lets the hold last longer. A hold that nobody ends is over at its time.
+// Hold reserves units before the work. Then Settle charges the true cost, or Release gives the
+// units back, or Extend lets the hold last longer. A hold that nobody ends is over at its time.
 //
 // Refund gives back units of a charge. Grant adds units beside those of the plan. SetPlan stores a
 // subject's plan. Usage shows what a subject has used. Forget removes a subject.
@@ -49,13 +49,13 @@
 // # One pure decision, one guarded write
 //
 // A decision is a pure function of what is stored, the request and the time. It is written once, in
-// this package. It comes to an answer, or to a [Change]: one atomic write, with the guard under which
-// it holds.
+// this package. It comes to an answer, or to a [Change]: one atomic write, with the guard under
+// which it holds.
 //
 // A store applies a change if its guard holds for what is stored. If not, it writes nothing and
 // returns what it found, and the engine decides again. Only what is stored can refuse a request. A
-// guard says no more than the decision needs ("the count is at most 170", not "the count is 120"), so
-// writers of one count do not make one another try again.
+// guard says no more than the decision needs ("the count is at most 170", not "the count is 120"),
+// so writers of one count do not make one another try again.
 //
 // The stories in testdata/transcripts show it step by step: what is looked at, what is written and
 // under which guard, and what is answered. A test plays them.
@@ -71,10 +71,11 @@
 // A store implements [Store]: it loads a [View], and commits a [Change]. It moves data and checks
 // guards, and it never decides. The comment of each method is its contract.
 //
-// [Change.Unmet] says in Go what the guard of a change means, and [Change.Apply] what the change does
-// to a [State]. A store that can keep a state in one piece calls these two; package memstore is the
-// shortest example. A store whose engine checks conditions itself says the same in the engine's words.
-// Package storetest is the suite that each store must pass: begin with storetest.Contract.
+// [Change.Unmet] says in Go what the guard of a change means, and [Change.Apply] what the change
+// does to a [State]. A store that can keep a state in one piece calls these two; package memstore
+// is the shortest example. A store whose engine checks conditions itself says the same in the
+// engine's words. Package storetest is the suite that each store must pass: begin with
+// storetest.Contract.
 //
 // A store that keeps text needs no format of its own: [State.MarshalText] and [Change.MarshalText]
 // write plain ASCII, one fact a line, without NUL and without a number for "no time". A [Record] and

@@ -8,24 +8,24 @@ import (
 
 // Options are the settings of an Engine. The zero value is a good one.
 type Options struct {
-	// Clock is the host's clock. It only gives a first guess, which the store's own time corrects. Nil:
-	// time.Now.
+	// Clock is the host's clock. It only gives a first guess, which the store's own time corrects.
+	// Nil: time.Now.
 	Clock func() time.Time
 	// Horizon is how long operation ids are remembered, in whole minutes, in meters for which the
 	// catalog says nothing. Zero: see Catalog.WithMemory.
 	//
-	// A changed horizon holds for what is charged once every engine has it. What was charged before is
-	// remembered for as long as was promised then.
+	// A changed horizon holds for what is charged once every engine has it. What was charged before
+	// is remembered for as long as was promised then.
 	Horizon time.Duration
-	// Logger is told about debts that are dropped, since they are older than ids are remembered. Nil:
-	// slog.Default().
+	// Logger is told about debts that are dropped, since they are older than ids are remembered.
+	// Nil: slog.Default().
 	Logger *slog.Logger
 	// LetThrough has Preflight answer "allowed, unchecked" if the store fails. Deduct never does.
 	LetThrough bool
 }
 
-// Engine decides who may spend, and records what was spent. It keeps nothing outside its store. So any
-// number of engines, in any number of processes, may share a store that allows it.
+// Engine decides who may spend, and records what was spent. It keeps nothing outside its store. So
+// any number of engines, in any number of processes, may share a store that allows it.
 type Engine struct {
 	store Store
 	rules rules
@@ -81,8 +81,8 @@ func (e *Engine) validate(r Request, named bool) error {
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
 		return err
 	}
-	// It matters only for a subject without a stored plan whether the catalog has r.Plan. The decision
-	// finds out.
+	// It matters only for a subject without a stored plan whether the catalog has r.Plan. The
+	// decision finds out.
 	return nil
 }
 

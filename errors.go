@@ -8,8 +8,8 @@ import (
 // Code names a kind of failure. A Code is itself an error, as a syscall.Errno is, so that
 // errors.Is(err, headroom.Throttled) asks whether err, or what caused it, is of that kind.
 //
-// Codes are stable: programs may branch on them, and they are what is printed, logged and sent over a
-// network. To print the name and not the message, convert it: string(code).
+// Codes are stable: programs may branch on them, and they are what is printed, logged and sent over
+// a network. To print the name and not the message, convert it: string(code).
 type Code string
 
 // The codes. Unless the comment says otherwise, nothing was written.
@@ -56,8 +56,8 @@ func (c Code) Error() string {
 	return string(c) + ": " + message
 }
 
-// Retryable reports whether the same request may succeed if it is simply asked again, under the same
-// operation id, by waiting for a while and mending nothing.
+// Retryable reports whether the same request may succeed if it is simply asked again, under the
+// same operation id, by waiting for a while and mending nothing.
 func (c Code) Retryable() bool {
 	switch c {
 	case Throttled, Contended, Unavailable, OutcomeUnknown:
@@ -66,9 +66,9 @@ func (c Code) Retryable() bool {
 	return false
 }
 
-// storeFailed reports whether the store failed, as opposed to the request being wrong. Those are the
-// failures on which Preflight may let through. Rejected is one of them though it is not Retryable:
-// somebody has to give the rights, or make the table, and meanwhile work may begin.
+// storeFailed reports whether the store failed, as opposed to the request being wrong. Those are
+// the failures on which Preflight may let through. Rejected is one of them though it is not
+// Retryable: somebody has to give the rights, or make the table, and meanwhile work may begin.
 func (c Code) storeFailed() bool { return c.Retryable() || c == Rejected }
 
 // CodeOf returns the code of err: that of the first error in its tree which has one. An error that
@@ -79,8 +79,8 @@ func CodeOf(err error) Code {
 	return code
 }
 
-// Error is a failure with a code. Every method of an Engine and of a Store fails with one. A refusal
-// is never an Error: it is a Decision.
+// Error is a failure with a code. Every method of an Engine and of a Store fails with one. A
+// refusal is never an Error: it is a Decision.
 type Error struct {
 	Code    Code
 	Message string // what went wrong and what to do

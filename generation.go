@@ -9,9 +9,9 @@ import (
 // one is forgotten, the younger one becomes the older, and a new one begins.
 //
 // Each generation has a label, a time at or before its beginning. The label is a whole multiple of
-// the horizon, plus some seconds. Since a horizon is in whole minutes, those seconds are free to tell
-// which horizon it was. So ids live as long as was promised for them, even if another horizon is
-// configured later.
+// the horizon, plus some seconds. Since a horizon is in whole minutes, those seconds are free to
+// tell which horizon it was. So ids live as long as was promised for them, even if another horizon
+// is configured later.
 
 // horizonOf says which horizon so many seconds of a label tell. 0 seconds tell DefaultHorizon. Any
 // other number tells a range: horizons up to the one here and longer than the one before it, which

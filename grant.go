@@ -22,10 +22,12 @@ func (k rules) grant(r GrantRequest) intent {
 		case ok:
 			return k.replay(v, of, have, ReasonGranted)
 		case asked.expired(v.Now):
-			return verdict{}, invalid("grant %q would end at %s, which is over", r.ID, asked.Expires.Format(time.RFC3339))
+			return verdict{}, invalid(
+				"grant %q would end at %s, which is over", r.ID, asked.Expires.Format(time.RFC3339))
 		}
 		if live := len(liveGrants(v)); live >= MaxGrants {
-			return verdict{}, Errorf(TooMany, nil, "subject %q has %d live grants of meter %q, the most there can be", r.Subject, live, r.Meter)
+			return verdict{}, Errorf(TooMany, nil,
+				"subject %q has %d live grants of meter %q, the most there can be", r.Subject, live, r.Meter)
 		}
 		c := k.begin(v, of.key(), r.Now)
 		c.Records = []RecordStep{{ID: r.ID, Is: &asked}}

@@ -13,7 +13,9 @@ func (k rules) hold(r Request, lasts time.Duration) intent {
 			return k.reserve(v, r, lasts, nil)
 		}
 		if estimate, held := have.estimate(); !held || estimate != r.Cost {
-			return verdict{}, conflict("operation %q stands for %s and now asks to hold %d: an id stands for one piece of work", r.Operation, have.what(), r.Cost)
+			return verdict{}, conflict(
+				"operation %q stands for %s and now asks to hold %d: an id stands for one piece of work",
+				r.Operation, have.what(), r.Cost)
 		}
 		live := have.Kind == KindHold && !have.expired(v.Now)
 		have.Kind, have.Cost = KindHold, r.Cost
@@ -48,7 +50,9 @@ func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (ver
 		if clear, ok, err := k.clearExpired(v, r, ""); ok || err != nil {
 			return clear, err
 		}
-		return verdict{}, Errorf(TooMany, nil, "subject %q has %d live holds of meter %q, the most there can be: settle or release some", r.Subject, MaxHolds, r.Meter)
+		return verdict{}, Errorf(TooMany, nil,
+			"subject %q has %d live holds of meter %q, the most there can be: settle or release some",
+			r.Subject, MaxHolds, r.Meter)
 	}
 	r.Over = RefuseOverLimit // nothing is reserved past a limit: the work is yet to be done
 	is := Record{Kind: KindHold, Cost: r.Cost, Expires: endAfter(v.Now, lasts)}
@@ -68,7 +72,9 @@ func (k rules) settle(r Request) intent {
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
-			return verdict{}, Errorf(NotFound, nil, "operation %q is not known: it was never held, or longer ago than ids are remembered (%s)", r.Operation, k.catalog.Horizon(r.Meter))
+			return verdict{}, Errorf(NotFound, nil,
+				"operation %q is not known: it was never held, or longer ago than ids are remembered (%s)",
+				r.Operation, k.catalog.Horizon(r.Meter))
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
 		case have.Kind == KindHold && have.expired(v.Now):
@@ -76,9 +82,11 @@ func (k rules) settle(r Request) intent {
 			return clear, err
 		case have.Kind == KindReleased:
 			// The work succeeded after all: a plain deduction.
-			return k.charge(v, r, Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.Windows, Crossed: have.Crossed}, &have, r.Cost)
+			settled := Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.Windows, Crossed: have.Crossed}
+			return k.charge(v, r, settled, &have, r.Cost)
 		case have.Kind != KindHold:
-			return verdict{}, conflict("operation %q stands for %s and now asks to settle at %d", r.Operation, have.what(), r.Cost)
+			return verdict{}, conflict(
+				"operation %q stands for %s and now asks to settle at %d", r.Operation, have.what(), r.Cost)
 		}
 		settled := have
 		settled.Kind, settled.Cost, settled.Held, settled.Expires = KindSettled, r.Cost, have.Cost, time.Time{}
@@ -114,11 +122,14 @@ func (k rules) release(r Request) intent {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "released")
 		case have.lapsed(v.Now):
-			return verdict{}, Errorf(Expired, nil, "the hold of operation %q ended at %s, and its units have come back", r.Operation, have.Expires.Format(time.RFC3339))
+			return verdict{}, Errorf(Expired, nil,
+				"the hold of operation %q ended at %s, and its units have come back",
+				r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind == KindReleased:
 			return k.replay(v, r, have, ReasonReleased)
 		case have.Kind != KindHold:
-			return verdict{}, conflict("operation %q stands for %s: only a hold can be released", r.Operation, have.what())
+			return verdict{}, conflict(
+				"operation %q stands for %s: only a hold can be released", r.Operation, have.what())
 		}
 		ended := have.ended(false)
 		return k.endHold(v, r, have, &ended)
@@ -172,9 +183,12 @@ func (k rules) extend(r Request, lasts time.Duration) intent {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "extended")
 		case have.lapsed(v.Now):
-			return verdict{}, Errorf(Expired, nil, "the hold of operation %q ended at %s: hold anew under another id", r.Operation, have.Expires.Format(time.RFC3339))
+			return verdict{}, Errorf(Expired, nil,
+				"the hold of operation %q ended at %s: hold anew under another id",
+				r.Operation, have.Expires.Format(time.RFC3339))
 		case have.Kind != KindHold:
-			return verdict{}, conflict("operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
+			return verdict{}, conflict(
+				"operation %q stands for %s: only a hold can be extended", r.Operation, have.what())
 		}
 		var answer verdict
 		var err error

@@ -15,12 +15,12 @@ const MaxHorizon = 10 * 366 * day
 
 // Memory is how a meter remembers operation ids. The zero value is a good one.
 type Memory struct {
-	// Horizon is how long ids are remembered at least, in whole minutes, from one to MaxHorizon. Zero:
-	// as long as holds for all meters. See Catalog.WithMemory.
+	// Horizon is how long ids are remembered at least, in whole minutes, from one to MaxHorizon.
+	// Zero: as long as holds for all meters. See Catalog.WithMemory.
 	Horizon time.Duration
-	// None admits a Deduct without an operation id, for callers that have none. Nothing is remembered
-	// about it: a repeat is another charge, and there is no refund. A request with an id is remembered
-	// all the same.
+	// None admits a Deduct without an operation id, for callers that have none. Nothing is
+	// remembered about it: a repeat is another charge, and there is no refund. A request with an id
+	// is remembered all the same.
 	None bool
 }
 

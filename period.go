@@ -14,15 +14,15 @@ import (
 // The keys of its windows are by the clock of the period's zone. They have the forms of ISO 8601,
 // except for the quarter, about which ISO 8601 says nothing:
 //
-//	hour                      2026-06-01T13+02:00    with the offset from UTC, since a clock may show an hour twice
+//	hour                      2026-06-01T13+02:00    with the offset from UTC
 //	day                       2026-06-01
-//	week                      2026-W22               the year is the week's own: 30 December 2024 is in 2025-W01
-//	week from sunday          2026-05-31--P1W        its first day and its length, since it is no ISO week
+//	week                      2026-W22               30 December 2024 is in 2025-W01
+//	week from sunday          2026-05-31--P1W        no ISO week: its first day, its length
 //	month                     2026-06
 //	quarter                   2026-Q2
 //	year                      2026
-//	every 2 weeks from ...    2026-01-05--P2W        when the window begins, and how long the period is
-//	every month from ...      2026-02-28T09:00--P1M  with the time of day, unless that is midnight
+//	every 2 weeks from ...    2026-01-05--P2W        when it begins, how long the period is
+//	every month from ...      2026-02-28T09:00--P1M  with the time of day, unless midnight
 //
 // The double hyphen stands for the solidus of an ISO interval (ISO 8601:2004, 4.4.2, note).
 type Period struct {
@@ -92,11 +92,11 @@ func (p Period) Location() *time.Location {
 //
 // UNIT is days, weeks, months or years. N may be left out if it is 1, and N units are at most 100
 // years. ANCHOR is a date, or a date and a time of day, by the clock of the zone. A window begins
-// there, and windows go on to both sides of it. A month without the anchor's day begins its window on
-// its last day.
+// there, and windows go on to both sides of it. A month without the anchor's day begins its window
+// on its last day.
 //
-// "in ZONE" may follow, with a name of the IANA time zone database: day in Europe/Berlin. Without it
-// the zone is UTC.
+// "in ZONE" may follow, with a name of the IANA time zone database: day in Europe/Berlin. Without
+// it the zone is UTC.
 func ParsePeriod(text string) (Period, error) {
 	var p Period
 	words := strings.Fields(text)
@@ -122,7 +122,9 @@ func ParsePeriod(text string) (Period, error) {
 		return Period{}, err
 	}
 	if !ok {
-		return Period{}, invalid(`unknown window %q: want hour, day, week, month, quarter or year, "week from sunday", or "every 2 weeks from 2026-01-05"; for another zone than UTC add "in Europe/Berlin"`, text)
+		return Period{}, invalid(
+			`unknown window %q: want hour, day, week, month, quarter or year, "week from sunday", or `+
+				`"every 2 weeks from 2026-01-05"; for another zone than UTC add "in Europe/Berlin"`, text)
 	}
 	return p, nil
 }
@@ -134,7 +136,9 @@ func (p *Period) parseEvery(words []string) error {
 		n, rest = words[0], words[1:]
 	}
 	if len(rest) != 3 || rest[1] != "from" {
-		return invalid(`window "every %s": want how long it is and when one begins, like "every 7 days from 2026-01-05" or "every month from 2026-01-31T09:00"`, strings.Join(words, " "))
+		return invalid(
+			`window "every %s": want how long it is and when one begins, like "every 7 days from `+
+				`2026-01-05" or "every month from 2026-01-31T09:00"`, strings.Join(words, " "))
 	}
 	var ok bool
 	if p.kind, ok = kindNamed(strings.TrimSuffix(rest[0], "s"), everyDay, everyYear); !ok {
@@ -213,5 +217,7 @@ func parseReading(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, invalid(`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by the clock of the zone`, text)
+	return time.Time{}, invalid(
+		`anchor %q: want a day that exists, like 2026-01-31, or with a time of day, 2026-01-31T09:00, by `+
+			`the clock of the zone`, text)
 }

@@ -23,23 +23,23 @@ func (m Mode) String() string { return [...]string{"hard", "soft", "shadow"}[min
 // Limit is the most units of a meter in one window.
 type Limit struct {
 	Meter string // what is counted, "slots"
-	// Name is the name of the counter that the limit looks at, "week": at most 32 lower-case letters,
-	// digits, - and _.
+	// Name is the name of the counter that the limit looks at, "week": at most 32 lower-case
+	// letters, digits, - and _.
 	Name   string
 	Period Period // zero: the ISO week in UTC
 	Units  int64  // at least 0
 	Mode   Mode   // zero: Hard
 
-	// CarryOver is how many units a window may use beside its own, if the window before it left them
-	// over. That includes what was carried into the window before. At most 52 times Units counts.
-	// Zero: none.
+	// CarryOver is how many units a window may use beside its own, if the window before it left
+	// them over. That includes what was carried into the window before. At most 52 times Units
+	// counts. Zero: none.
 	//
 	// Units that a hold held at a window's end were not left over, whatever became of the hold.
-	// Nothing is carried into a window that a wrong clock had closed too early, once the clock's fault
-	// is repaired.
+	// Nothing is carried into a window that a wrong clock had closed too early, once the clock's
+	// fault is repaired.
 	CarryOver int64
-	// Thresholds are percents of the limit, rising, from 1 to MaxThreshold. A decision says which of
-	// them it crossed. Empty: none.
+	// Thresholds are percents of the limit, rising, from 1 to MaxThreshold. A decision says which
+	// of them it crossed. Empty: none.
 	Thresholds []int
 }
 
@@ -51,14 +51,18 @@ func (l Limit) validate(plan string) error {
 		return invalid("limit %q of plan %q: want 1 to 32 lower-case letters, digits, - or _", l.Name, plan)
 	}
 	if l.Units < 0 || l.CarryOver < 0 {
-		return invalid("limit %q of plan %q: %d units, %d carried over: want at least 0", l.Name, plan, l.Units, l.CarryOver)
+		return invalid(
+			"limit %q of plan %q: %d units, %d carried over: want at least 0",
+			l.Name, plan, l.Units, l.CarryOver)
 	}
 	if l.Mode > Shadow {
 		return invalid("limit %q of plan %q: unknown mode %d", l.Name, plan, l.Mode)
 	}
 	for i, percent := range l.Thresholds {
 		if percent < 1 || percent > MaxThreshold || i > 0 && percent <= l.Thresholds[i-1] {
-			return invalid("limit %q of plan %q: thresholds %v: want rising percents from 1 to %d", l.Name, plan, l.Thresholds, MaxThreshold)
+			return invalid(
+				"limit %q of plan %q: thresholds %v: want rising percents from 1 to %d",
+				l.Name, plan, l.Thresholds, MaxThreshold)
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 // Prices turn a class of work and its quantity into a cost: the rate of the class times the number
 // of steps that have begun.
 type Prices struct {
-	// Step is the quantity that one rate buys, from 1 to 2^53: 60 for seconds charged by the minute.
+	// Step is the quantity that one rate buys, from 1 to 2^53: 60 for seconds charged by the
+	// minute.
 	Step int64
 	// Rates are the units for each step, by class. None is negative.
 	Rates map[string]int64
@@ -26,11 +27,15 @@ const maxQuantity = 1 << 53
 func (p Prices) Cost(class string, quantity float64) (int64, error) {
 	rate, ok := p.Rates[class]
 	if !ok {
-		return 0, invalid("unknown class %q: the price list has %s", class, strings.Join(slices.Sorted(maps.Keys(p.Rates)), ", "))
+		return 0, invalid(
+			"unknown class %q: the price list has %s",
+			class, strings.Join(slices.Sorted(maps.Keys(p.Rates)), ", "))
 	}
 	// No catalog may have checked this list.
 	if p.Step < 1 || p.Step > maxQuantity || rate < 0 {
-		return 0, invalid("class %q at rate %d for each %d: want a rate of at least 0 and a step from 1 to 2^53", class, rate, p.Step)
+		return 0, invalid(
+			"class %q at rate %d for each %d: want a rate of at least 0 and a step from 1 to 2^53",
+			class, rate, p.Step)
 	}
 	if !(quantity >= 0 && quantity <= maxQuantity) { // written so that NaN fails
 		return 0, invalid("quantity %v: want a number from 0 to 2^53", quantity)
@@ -59,7 +64,9 @@ func (p Prices) validate(meter string) error {
 	}
 	for class, rate := range p.Rates {
 		if class == "" || rate < 0 {
-			return invalid("prices of meter %q: class %q at rate %d: want a named class and a rate of at least 0", meter, class, rate)
+			return invalid(
+				"prices of meter %q: class %q at rate %d: want a named class and a rate of at least 0",
+				meter, class, rate)
 		}
 	}
 	return nil

@@ -16,8 +16,8 @@ const (
 	KindHold   Kind = 'h' // a hold, which State.Holds keeps
 	// KindSettled is a charge that was held before.
 	KindSettled Kind = 's'
-	// KindReleased is a hold that was released. If Expires is set, it expired instead, and was cleared
-	// away.
+	// KindReleased is a hold that was released. If Expires is set, it expired instead, and was
+	// cleared away.
 	KindReleased Kind = 'x'
 	KindRefund   Kind = 'r' // a refund
 	KindGrant    Kind = 'g' // a grant
@@ -28,20 +28,20 @@ const kinds = "dhsxrg"
 // Record is what a store remembers about an id.
 type Record struct {
 	Kind Kind
-	// Cost is the units that were asked for: by the deduction, the refund or the grant. For a hold it
-	// is the estimate, and the true cost once that is settled.
+	// Cost is the units that were asked for: by the deduction, the refund or the grant. For a hold
+	// it is the estimate, and the true cost once that is settled.
 	Cost     int64
 	Held     int64     // of KindSettled: the estimate that was held
 	Refunded int64     // units that refunds have given back in all
 	Recorded bool      // charged past the limit under the policy RecordOverLimit
 	Expires  time.Time // when a hold or a grant ends
 	Of       string    // of KindRefund: the id of the operation that it undoes
-	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone. See
-	// View.Older.
+	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone.
+	// See View.Older.
 	Within string
 
-	// Windows say what is counted where, without what was refunded. They are sorted by limit, then by
-	// start.
+	// Windows say what is counted where, without what was refunded. They are sorted by limit, then
+	// by start.
 	Windows []ChargedWindow
 	// Grants say what was drawn from grants, in the order in which it was drawn, without what was
 	// refunded.
@@ -136,7 +136,8 @@ func ParseRecord(s string) (Record, error) {
 		p.part(part)
 	}
 	if !p.ok {
-		return Record{}, Errorf(Unreadable, nil, "stored record %q is not of a known form: a newer version of Headroom may have written it", s)
+		return Record{}, Errorf(Unreadable, nil,
+			"stored record %q is not of a known form: a newer version of Headroom may have written it", s)
 	}
 	return p.r, nil
 }
@@ -311,7 +312,8 @@ func (r Record) estimate() (int64, bool) {
 // what says in words what an id stands for.
 func (r Record) what() string {
 	word := map[Kind]string{
-		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of", KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
+		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of",
+		KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
 	}[r.Kind]
 	return word + " " + strconv.FormatInt(r.Cost, 10)
 }

@@ -18,13 +18,16 @@ func (k rules) refund(r RefundRequest) intent {
 			return verdict{}, cmp.Or[error](k.tooOld(v, began), unknown(r.Operation, "refunded"))
 		}
 		if charged.Kind != KindDeduct && charged.Kind != KindSettled {
-			return verdict{}, conflict("operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())
+			return verdict{}, conflict(
+				"operation %q stands for %s: only a charge can be refunded", r.Operation, charged.what())
 		}
 		of := of
 		left := charged.Cost - charged.Refunded
 		of.Cost = cmp.Or(r.Units, left)
 		if of.Cost > left {
-			return verdict{}, invalid("a refund of %d of operation %q: of its %d units %d were refunded before", of.Cost, r.Operation, charged.Cost, charged.Refunded)
+			return verdict{}, invalid(
+				"a refund of %d of operation %q: of its %d units %d were refunded before",
+				of.Cost, r.Operation, charged.Cost, charged.Refunded)
 		}
 		less := charged
 		less.Refunded += of.Cost

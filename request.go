@@ -14,16 +14,16 @@ const (
 type Request struct {
 	Subject string // who: non-empty UTF-8 of at most MaxSubject bytes
 	Meter   string // what: a meter of the catalog
-	// Operation is the id of the piece of work, at most MaxOperation bytes of UTF-8. It is charged at
-	// most once. Preflight takes it if there is one already. Every other verb needs it; Deduct does
-	// not if the meter's Memory says so.
+	// Operation is the id of the piece of work, at most MaxOperation bytes of UTF-8. It is charged
+	// at most once. Preflight takes it if there is one already. Every other verb needs it; Deduct
+	// does not if the meter's Memory says so.
 	Operation string
 	Cost      int64 // units, at least 0
 
 	// Plan is the plan of a subject that has none stored. Empty: the catalog's default.
 	Plan string
-	// Began is when the operation began, by the clock that gave it its id. Zero: unknown. Then an id
-	// that is older than the horizon cannot be told from a new one.
+	// Began is when the operation began, by the clock that gave it its id. Zero: unknown. Then an
+	// id that is older than the horizon cannot be told from a new one.
 	Began time.Time
 	// Over says what Deduct and Settle do with a cost that does not fit.
 	Over Policy
@@ -31,15 +31,15 @@ type Request struct {
 	// Seen is the plan that the caller saw stored a while ago. It is a first guess, which saves a
 	// request to the store if it is still right. What is stored decides.
 	Seen string
-	// AnyPlan decides under the catalog's default plan if the plan that counts is not in the catalog.
-	// Else that is an error.
+	// AnyPlan decides under the catalog's default plan if the plan that counts is not in the
+	// catalog. Else that is an error.
 	AnyPlan bool
-	// Renew lets Hold take a hold anew that has expired or was released, under the same operation and
-	// at the same cost. Else a repeat is a replay, which holds nothing.
+	// Renew lets Hold take a hold anew that has expired or was released, under the same operation
+	// and at the same cost. Else a repeat is a replay, which holds nothing.
 	Renew bool
 
-	// Now takes the place of every clock: to replay a log, and in tests. A server must not fill it in
-	// from the network.
+	// Now takes the place of every clock: to replay a log, and in tests. A server must not fill it
+	// in from the network.
 	Now time.Time
 	// SkipClosed refuses a request if its window, that of Now, is over for the subject. Else the
 	// request is charged to the stored window. A log that is replayed from its start then charges
@@ -71,12 +71,12 @@ func (r HeldRequest) request() Request {
 type RefundRequest struct {
 	Subject, Meter string
 	Operation      string // the charge
-	// ID is the id of the refund, which is given back at most once. It must not be the id of anything
-	// else.
+	// ID is the id of the refund, which is given back at most once. It must not be the id of
+	// anything else.
 	ID    string
 	Units int64 // at least 0; 0 stands for all that is left of the charge
-	// Began is when the charged operation began, as in Request. If the charge is not known, it tells
-	// TooOld from NotFound.
+	// Began is when the charged operation began, as in Request. If the charge is not known, it
+	// tells TooOld from NotFound.
 	Began time.Time
 	Now   time.Time // as in Request
 }

@@ -98,7 +98,9 @@ func (k rules) tooOld(v View, r Request) error {
 	if r.Began.IsZero() || v.Now.Sub(r.Began) <= horizon {
 		return nil
 	}
-	return Errorf(TooOld, nil, "operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known", r.Operation, r.Began.UTC().Format(time.RFC3339), horizon)
+	return Errorf(TooOld, nil,
+		"operation %q began at %s, longer ago than ids are remembered (%s): whether it was charged cannot be known",
+		r.Operation, r.Began.UTC().Format(time.RFC3339), horizon)
 }
 
 // endAfter returns the end of something that lasts from now on. It is a whole second, since that is
@@ -112,7 +114,9 @@ func endAfter(now time.Time, lasts time.Duration) time.Time {
 }
 
 func unknown(id, done string) *Error {
-	return Errorf(NotFound, nil, "operation %q is not known and cannot be %s: it was refused, or never asked for, or is longer ago than ids are remembered", id, done)
+	return Errorf(NotFound, nil,
+		"operation %q is not known and cannot be %s: it was refused, or never asked for, or is longer ago "+
+			"than ids are remembered", id, done)
 }
 
 func conflict(format string, args ...any) *Error { return Errorf(Conflict, nil, format, args...) }

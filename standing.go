@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far clocks may usually disagree. A stored window that starts later than this
-// after the present, or a clock that lags behind an earlier reading by more than this, is a fault.
+// ClockTolerance is how far clocks may usually disagree. A stored window that starts later than
+// this after the present, or a clock that lags behind an earlier reading by more than this, is a
+// fault.
 const ClockTolerance = 5 * time.Minute
 
 // errNeedHistory asks for a view with the whole history.
@@ -26,12 +27,14 @@ type standing struct {
 	count    int64   // units charged and held in that window
 	held     int64   // of these, units of live holds
 	expired  int64   // of these, units of expired holds that nobody has cleared away
-	fold     []Total // closed windows whose units belong into that window, since a wrong clock opened them
 	exhausts bool    // a charge takes all that the limit leaves, and the rest from grants
+	// fold are closed windows whose units belong into that window: a wrong clock had opened them.
+	fold []Total
 }
 
 // standingOf finds the window in which a charge at the time of v would count. With skipClosed it
-// looks no further back than the stored window: nothing is charged, or brought back, to an older one.
+// looks no further back than the stored window: nothing is charged, or brought back, to an older
+// one.
 func standingOf(l Limit, v View, skipClosed bool) (standing, error) {
 	stored, now := v.State.Counters[l.Name], v.Now
 	s := standing{limit: l, stored: stored, window: l.Period.At(now)}
@@ -174,12 +177,12 @@ func (s standing) at(start time.Time) Window {
 	return w
 }
 
-// strictest returns the standing that a decision names, of those whose limits are hard. A limit that
-// can never hold what was refused comes first, then the one that leaves least, then the one whose
-// units come back last. If no limit is hard, it returns one without a limit.
+// strictest returns the standing that a decision names, of those whose limits are hard. A limit
+// that can never hold what was refused comes first, then the one that leaves least, then the one
+// whose units come back last. If no limit is hard, it returns one without a limit.
 //
-// refused is what a refused request asked of the limits, beside what grants have left. It is 0 if the
-// request was not refused.
+// refused is what a refused request asked of the limits, beside what grants have left. It is 0 if
+// the request was not refused.
 func strictest(standings []standing, refused int64) standing {
 	hard := slices.DeleteFunc(slices.Clone(standings), func(s standing) bool { return s.limit.Mode != Hard })
 	if len(hard) == 0 {
@@ -205,7 +208,10 @@ func strictest(standings []standing, refused int64) standing {
 // The guard says no more than the decision needs: the count may move meanwhile, but not past the
 // limit and not past a threshold.
 func (s standing) step(own int64, recorded bool) (Step, []Crossing) {
-	step := Step{Limit: s.limit.Name, From: s.stored.Window, To: s.window, Opens: s.opens, Carried: s.carried, Max: anyCount(own), Add: own, Fold: s.fold}
+	step := Step{
+		Limit: s.limit.Name, From: s.stored.Window, To: s.window, Opens: s.opens, Carried: s.carried, Fold: s.fold,
+		Max: anyCount(own), Add: own,
+	}
 	if s.limit.Mode == Hard && own > 0 {
 		if !recorded {
 			step.Max = s.allowance() - own
@@ -255,7 +261,8 @@ func (s standing) obstructed(own int64) bool {
 		t, ok := threshold(s.allowance(), percent)
 		return ok && s.count-s.expired < t && t-own <= s.count
 	}
-	return s.limit.Mode == Hard && own > s.allowance()-s.count || s.count > anyCount(own) || slices.ContainsFunc(s.limit.Thresholds, depends)
+	needed := s.limit.Mode == Hard && own > s.allowance()-s.count || s.count > anyCount(own)
+	return needed || slices.ContainsFunc(s.limit.Thresholds, depends)
 }
 
 // threshold returns the least count that reaches percent of an allowance, at least 1. It reports

@@ -23,20 +23,20 @@ type Key struct{ Subject, Meter string }
 // State is what a store keeps for one key. The zero State is that of a subject that nobody has
 // seen.
 type State struct {
-	Plan     string             // the subject's stored plan, shared by its meters; empty if it has none
+	Plan     string             // the subject's stored plan, for all its meters; empty: none
 	Counters map[string]Counter // by the name of the limit
-	// Holds are by operation id: holds that were neither settled nor released. They may have expired.
-	// There are at most MaxHolds.
+	// Holds are by operation id: holds that were neither settled nor released. They may have
+	// expired. There are at most MaxHolds.
 	Holds map[string]Record
 	// Grants are by id. They may have expired. There are at most MaxGrants.
 	Grants map[string]Grant
-	// Debts are by operation id: charges whose organisation may not be settled yet. There are at most
-	// MaxDebts.
+	// Debts are by operation id: charges whose organisation may not be settled yet. There are at
+	// most MaxDebts.
 	Debts map[string]Debt
 	// Operation ids age in two generations. Epoch is the label of the younger one, and EpochBefore
 	// that of the older one. They are zero if there is none. An id is remembered while the label of
-	// its generation is one of the two. A store may forget a generation by itself only when two of its
-	// horizons have passed since its label.
+	// its generation is one of the two. A store may forget a generation by itself only when two of
+	// its horizons have passed since its label.
 	Epoch, EpochBefore time.Time
 }
 
@@ -44,12 +44,13 @@ type State struct {
 type Counter struct {
 	Window  Window
 	Count   int64 // units charged and held in Window
-	Carried int64 // units that this window may use beside its own, since the window before left them over
-	// Past are totals of closed windows, the latest first, at most HistoryWindows of them. They include
-	// the units that holds made in those windows still hold.
+	Carried int64 // units that Window may use beside its own: the window before left them over
+	// Past are totals of closed windows, the latest first, at most HistoryWindows of them. They
+	// include the units that holds made in those windows still hold.
 	Past []Total
-	// Partial says that more totals may be kept elsewhere. Store.Load brings them if Query.History asks
-	// for them. They need not all be older than those in Past, where a corrected total may stay.
+	// Partial says that more totals may be kept elsewhere. Store.Load brings them if Query.History
+	// asks for them. They need not all be older than those in Past, where a corrected total may
+	// stay.
 	Partial bool
 }
 

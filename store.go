@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Store keeps the state of subjects. A store moves data and checks guards; it never decides. Package
-// storetest is the suite that each must pass.
+// Store keeps the state of subjects. A store moves data and checks guards; it never decides.
+// Package storetest is the suite that each must pass.
 //
 // Each method may be called from many goroutines at once, honours ctx, and fails with an *Error. A
 // store that can remove a subject for good is a Forgetter too.
@@ -19,8 +19,8 @@ type Store interface {
 	// Change.Unmet. It returns the view after it, and true.
 	//
 	// If the guard does not hold, it writes nothing. It returns the view that the guard was checked
-	// against, and false. The view is Unsure if an attempt of this call may take effect all the same,
-	// as over a network.
+	// against, and false. The view is Unsure if an attempt of this call may take effect all the
+	// same, as over a network.
 	//
 	// After an error other than OutcomeUnknown nothing was written. A Commit that returned true
 	// survives a crash, and so does all that a returned view shows.
@@ -29,11 +29,12 @@ type Store interface {
 	// SetPlan stores the subject's plan, for all its meters. An empty name removes it.
 	SetPlan(ctx context.Context, subject, plan string) error
 
-	// Owing lists keys that may have debts, at most limit of them on a page. It lists every key with a
-	// debt that was there when the first page was asked for, and perhaps keys without one.
+	// Owing lists keys that may have debts, at most limit of them on a page. It lists every key
+	// with a debt that was there when the first page was asked for, and perhaps keys without one.
 	//
-	// Pages come in an order of the store's own. after is empty for the first page, and then the next
-	// of the page before. The last page has an empty next. A page may be empty and not be the last.
+	// Pages come in an order of the store's own. after is empty for the first page, and then the
+	// next of the page before. The last page has an empty next. A page may be empty and not be the
+	// last.
 	Owing(ctx context.Context, after string, limit int) (keys []Key, next string, err error)
 
 	// Close releases what the store holds. No other call may be under way.
@@ -42,17 +43,18 @@ type Store interface {
 
 // Forgetter is a Store that can remove a subject for good.
 type Forgetter interface {
-	// Forget removes all that is stored about a subject, under the given meters and under others that
-	// the store finds: its plan, counts, history, holds, grants, debts and what is remembered of ids.
-	// What belongs to other subjects stays as it is, and so do attributes of somebody else's beside
-	// them.
+	// Forget removes all that is stored about a subject, under the given meters and under others
+	// that the store finds: its plan, counts, history, holds, grants, debts and what is remembered
+	// of ids. What belongs to other subjects stays as it is, and so do attributes of somebody
+	// else's beside them.
 	//
 	// Forget is a series of steps, and may be cut off after any of them. Called again, it finishes.
-	// What others write about the subject meanwhile may stay. A subject about which nothing is stored
-	// is no error.
+	// What others write about the subject meanwhile may stay. A subject about which nothing is
+	// stored is no error.
 	//
-	// It returns how many rows it removed: an item of a table counts as one, and so does what stands
-	// for one elsewhere. progress, unless it is nil, is told after each step how many there are so far.
+	// It returns how many rows it removed: an item of a table counts as one, and so does what
+	// stands for one elsewhere. progress, unless it is nil, is told after each step how many there
+	// are so far.
 	Forget(ctx context.Context, subject string, meters []string, progress func(rows int)) (rows int, err error)
 }
 
@@ -71,11 +73,11 @@ type Query struct {
 // View is what a store knows about a key at one moment.
 type View struct {
 	State State
-	// Records are what is remembered about the ids that were asked for, or that a change names. Holds
-	// in State.Holds are among them.
+	// Records are what is remembered about the ids that were asked for, or that a change names.
+	// Holds in State.Holds are among them.
 	Records map[string]Record
-	// Now is the time to decide by: the caller's if there is one, or else that of the clock that the
-	// store trusts.
+	// Now is the time to decide by: the caller's if there is one, or else that of the clock that
+	// the store trusts.
 	Now time.Time
 	// Older says that older programs read the key, which know neither debts nor Record.Within. Then
 	// the store writes neither for it, and leaves them out of a Change.

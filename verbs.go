@@ -47,7 +47,8 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 		return d, err
 	}
 	if CodeOf(err) == OutcomeUnknown {
-		return d, Errorf(OutcomeUnknown, errors.Unwrap(err), "the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
+		return d, Errorf(OutcomeUnknown, errors.Unwrap(err),
+			"the charge may or may not have been made, and it has no operation id: to ask again may charge twice")
 	}
 	return d, err
 }

@@ -27,9 +27,9 @@ type DecisionWithin struct {
 	Organisation, User Decision
 }
 
-// DeductWithin charges r to its subject, the user, and to an organisation: to both or to neither. It
-// needs no transaction. It holds r.Cost at the organisation, deducts it at the user, and settles the
-// hold. r.Plan and r.Over are the user's.
+// DeductWithin charges r to its subject, the user, and to an organisation: to both or to neither.
+// It needs no transaction. It holds r.Cost at the organisation, deducts it at the user, and settles
+// the hold. r.Plan and r.Over are the user's.
 //
 // The organisation knows the charge by another id, OperationWithin, so that two users may use one
 // id. A request that either refuses may be made again under the same id. The same id under another
@@ -39,14 +39,14 @@ type DecisionWithin struct {
 // its outcome is unknown, it is repeated once, and the answer tells what to do.
 //
 // After an error, repeat the same operation: each step happens once. But nobody has to. The user's
-// charge leaves a debt to the organisation, written in the same step. FinishDebts settles it, and so
-// does the next look at the user by any verb but Preflight. Organisation.Replay can then be true
-// while User.Replay is not. Between the second and the third step a reader sees the user charged and
-// the organisation's units held.
+// charge leaves a debt to the organisation, written in the same step. FinishDebts settles it, and
+// so does the next look at the user by any verb but Preflight. Organisation.Replay can then be true
+// while User.Replay is not. Between the second and the third step a reader sees the user charged
+// and the organisation's units held.
 //
-// Neither goes over its limit, with one exception. If the hold ends between those two steps, and the
-// organisation's units go to others before the debt is settled, the organisation is charged past its
-// limit. That is marked as recorded.
+// Neither goes over its limit, with one exception. If the hold ends between those two steps, and
+// the organisation's units go to others before the debt is settled, the organisation is charged
+// past its limit. That is marked as recorded.
 //
 // It is Unavailable, and nothing is charged, if the user has MaxDebts earlier debts that
 // cannot be settled now.
@@ -70,13 +70,15 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 		answer, err = e.deductWithin(ctx, at, r) // the user is charged by now: this is a repeat
 	}
 	if errors.Is(err, errSettled) {
-		return DecisionWithin{}, conflict("operation %q was charged to organisation %q without its user, who refuses it: an id stands for one piece of work", r.Operation, organisation)
+		return DecisionWithin{}, conflict(
+			"operation %q was charged to organisation %q without its user, who refuses it: an id stands "+
+				"for one piece of work", r.Operation, organisation)
 	}
 	return answer, err
 }
 
-// checkPlan returns an error if the request's plan is not in the catalog and no stored plan takes its
-// place. It comes before anything is held.
+// checkPlan returns an error if the request's plan is not in the catalog and no stored plan takes
+// its place. It comes before anything is held.
 func (e *Engine) checkPlan(ctx context.Context, r Request) error {
 	_, unknown := e.rules.catalog.resolve("", r.Plan)
 	if unknown == nil || r.AnyPlan {
@@ -259,8 +261,9 @@ func (p *payment) moveHold(ctx context.Context) error {
 	return err
 }
 
-// paidUnder returns the id under which the organisation pays for r, whose charge user shows. A charge
-// that names no organisation was made by, or for, programs that settle it under the plain id.
+// paidUnder returns the id under which the organisation pays for r, whose charge user shows. A
+// charge that names no organisation was made by, or for, programs that settle it under the plain
+// id.
 func paidUnder(r Request, user View) string {
 	if user.Records[r.Operation].Within == "" {
 		return r.Operation

@@ -30,7 +30,9 @@ func zoneNamed(name string) (zone, error) {
 	}
 	loaded, err := time.LoadLocation(name)
 	if err != nil || !isZoneName(name) {
-		return zone{}, invalid("time zone %q is not in the IANA time zone database of this host: want a name like Europe/Berlin", name)
+		return zone{}, invalid(
+			"time zone %q is not in the IANA time zone database of this host: want a name like Europe/Berlin",
+			name)
 	}
 	known, _ := locations.LoadOrStore(name, loaded)
 	return zone{known.(*time.Location)}, nil
