@@ -78,9 +78,9 @@
 // storetest.Contract.
 //
 // A store that keeps text needs no format of its own: [State.MarshalText] and [Change.MarshalText]
-// write plain ASCII, one fact a line, without NUL and without a number for "no time". A [Record] and
-// a [Debt] have a String method and a function that reads it. The example of [Store] is such a store,
-// in whole.
+// write plain ASCII, one fact a line, without NUL and without a number for "no time". A [Record]
+// and a [Debt] have a String method and a function that reads it. The example of [Store] is such a
+// store, in whole.
 //
 // # The files
 //

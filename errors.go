@@ -23,9 +23,9 @@ const (
 	ClockUntrusted Code = "clock_untrusted" // the host's clock lies behind what the store has seen
 	Throttled      Code = "throttled"       // the store asks for fewer requests
 	Contended      Code = "contended"       // other writers won every try
-	Rejected       Code = "rejected"        // the store refused the request as such: rights, a missing table, a size
+	Rejected       Code = "rejected"        // the store refused the request: rights, a table, a size
 	Unavailable    Code = "unavailable"     // the store could not be reached, or failed
-	OutcomeUnknown Code = "outcome_unknown" // the write may have taken effect, or yet take effect: repeat the same operation id
+	OutcomeUnknown Code = "outcome_unknown" // it may have been written: repeat the same id
 	Unreadable     Code = "unreadable"      // stored data is damaged, or newer than this program
 	Locked         Code = "locked"          // another process has the store open
 )

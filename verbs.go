@@ -84,7 +84,8 @@ func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Release gives back the units of a hold whose work was not done. If no hold of the operation is
-// remembered, the error is NotFound; if the hold is over, it is Expired, and its units have come back.
+// remembered, the error is NotFound; if the hold is over, it is Expired, and its units have come
+// back.
 func (e *Engine) Release(ctx context.Context, r HeldRequest) (Decision, error) {
 	of := r.request()
 	if err := e.validate(of, true); err != nil {
