@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -478,11 +477,10 @@ func (o op) run(ctx context.Context, c caller) outcome {
 		panic("no such verb: " + o.verb)
 	}
 	out := outcome{allowed: d.Allowed, replay: d.Replay, reason: d.Reason, cost: d.Cost, window: d.Window.Start, limit: d.LimitName, user: user}
-	var failure *headroom.Error
-	if errors.As(err, &failure) {
-		return outcome{code: failure.Code, text: failure.Message}
-	}
-	if err != nil {
+	switch code := headroom.CodeOf(err); {
+	case code != "":
+		return outcome{code: code, text: err.Error()}
+	case err != nil:
 		panic(err)
 	}
 	return out
