@@ -504,7 +504,7 @@ func TestAllInterleavings(t *testing.T) {
 				row.Took = time.Since(began)
 				report.Add(t, row)
 			}()
-			x, v := explored(t, w, 3_000_000)
+			x, v := explored(t, w, 12_000_000)
 			row.Count = int64(len(x.states))
 			row.Note = fmt.Sprintf("%d steps, %d nodes, %d tables", x.steps, len(x.nodes), len(x.values))
 			if v != nil {
