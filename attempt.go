@@ -57,7 +57,7 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 		}
 		if over || err != nil {
 			d, err = a.certain(d, err)
-			return d, a.view, err
+			return d.of(q.Key, err), a.view, err
 		}
 	}
 	e.opts.Logger.Warn("headroom: others won every try", "subject", q.Key.Subject, "meter", q.Key.Meter, "unmet", a.unmet)
@@ -65,6 +65,15 @@ func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent
 		"others changed the state of %q %d times in a row; nothing was decided, try again",
 		q.Key.Subject, maxTries))
 	return d, a.view, err
+}
+
+// of returns the decision as that of a key, or none if there is an error.
+func (d Decision) of(key Key, err error) Decision {
+	if err != nil {
+		return Decision{}
+	}
+	d.Subject, d.Meter = key.Subject, key.Meter
+	return d
 }
 
 // look loads what is stored.

@@ -33,7 +33,10 @@ const (
 
 // Decision is the answer to a request. A refusal is a Decision with Allowed false, never an error.
 type Decision struct {
-	Allowed bool
+	// Subject and Meter say whom the figures are of.
+	Subject, Meter string
+
+	Allowed bool // by every part of the request
 	Reason  Reason
 	// Replay says that the operation was decided before. Cost, Reason, Window and Crossed are of
 	// that time; the rest is of today.
@@ -65,6 +68,18 @@ type Decision struct {
 	// Crossed are the thresholds that the operation crossed, with this decision or one before it. A
 	// release, an extension, a refund and a grant name none.
 	Crossed []Notice
+
+	// Parts has an entry for each subject and meter of a request that has more than one, in the
+	// order asked: the nearest subject first, and of a subject the request's own meter first. The
+	// figures outside Parts are those of the first part that refuses, or else of the request's own
+	// subject and meter.
+	Parts []Part
+}
+
+// Part is the decision of one subject and meter of a request that has more than one.
+type Part struct {
+	Subject, Meter string
+	Decision       // without Parts
 }
 
 // LimitState is how one limit stands.

@@ -20,11 +20,11 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	if err == nil {
 		var answer verdict
 		if answer, _, err = e.decide(ctx, v, q, e.rules.preflight(r)); err == nil {
-			return answer.decision, nil
+			return answer.decision.of(q.Key, nil), nil
 		}
 	}
 	if e.opts.LetThrough && CodeOf(err).storeFailed() {
-		return Decision{Allowed: true, Reason: ReasonUnchecked, Cost: r.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited}, nil
+		return Decision{Subject: r.Subject, Meter: r.Meter, Allowed: true, Reason: ReasonUnchecked, Cost: r.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited}, nil
 	}
 	return Decision{}, err
 }

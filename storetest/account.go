@@ -110,6 +110,9 @@ func (a account) check(call string, r headroom.Request, got, want headroom.Decis
 	if text(got) != text(want) {
 		a.w.Fatalf("%s %q at %s:\n got %s\nwant %s", call, r.Operation, a.w.now().Format(time.RFC3339), text(got), text(want))
 	}
+	if got.Subject != a.subject || got.Meter != a.meter {
+		a.w.Errorf("%s %q of %q, meter %q, is answered for %q, meter %q", call, r.Operation, a.subject, a.meter, got.Subject, got.Meter)
+	}
 	a.agrees(got)
 }
 
