@@ -77,6 +77,9 @@
 // engine's words. Package storetest is the suite that each store must pass: begin with
 // storetest.Contract.
 //
+// A store that can change several keys in one step is a [Joiner] too: then a request may be of
+// several meters.
+//
 // A store that keeps text needs no format of its own: [State.MarshalText] and [Change.MarshalText]
 // write plain ASCII, one fact a line, without NUL and without a number for "no time". A [Record]
 // and a [Debt] have a String method and a function that reads it. The example of [Store] is such a

@@ -58,6 +58,23 @@ type Forgetter interface {
 	Forget(ctx context.Context, subject string, meters []string, progress func(rows int)) (rows int, err error)
 }
 
+// Joiner is a Store that can commit changes of several keys in one step. A request of several
+// meters needs it.
+type Joiner interface {
+	// Joins returns nil if the keys can be loaded at one moment and changed in one step. Else its
+	// error says why not, and what to do. limits is how many counters the keys have together.
+	Joins(keys []Key, limits int) error
+
+	// LoadAll is Load of several keys, which differ, at one moment. It returns one view for each
+	// query, in their order.
+	LoadAll(ctx context.Context, queries []Query) ([]View, error)
+
+	// CommitAll is Commit of several changes, whose keys differ: it applies all of them in one
+	// atomic step if the guard of each holds, and else none. It returns one view for each change,
+	// in their order, all of the same moment.
+	CommitAll(ctx context.Context, changes []Change) ([]View, bool, error)
+}
+
 // Query says what to load.
 type Query struct {
 	Key Key

@@ -6,24 +6,23 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// build writes a change for an item in the form in which it was seen.
-func (l layout) build(c headroom.Change, seen item) *expression {
-	var e expression
+// build writes a change for an item in the form in which it was seen, but for the guard of its
+// plan. e may have changes of other meters of the item already.
+func (l layout) build(e *expression, c headroom.Change, seen item) {
 	meter := c.Key.Meter
-	l.buildPlan(&e, c)
-	l.buildFormat(&e, meter, seen)
-	l.guardIDs(&e, c, seen)
-	maps := l.buildRecords(&e, c, seen)
-	l.buildGrants(&e, c, seen, maps.grants)
-	l.buildDebts(&e, c, seen)
-	l.buildMaps(&e, c, seen, maps)
+	before := e.parts()
+	l.buildFormat(e, meter, seen)
+	l.guardIDs(e, c, seen)
+	maps := l.buildRecords(e, c, seen)
+	l.buildGrants(e, c, seen, maps.grants)
+	l.buildDebts(e, c, seen)
+	l.buildMaps(e, c, seen, maps)
 	for _, step := range c.Steps {
-		l.buildStep(&e, meter, step, seen)
+		l.buildStep(e, meter, step, seen)
 	}
-	if e.empty() {
+	if e.parts() == before {
 		e.set(e.name(l.field(meter, "Format")), num(seen.format)) // an update of nothing is an error
 	}
-	return &e
 }
 
 // buildPlan guards the subject's plan.

@@ -15,14 +15,19 @@ import (
 // was built for, while the guard of the change itself holds.
 const formTries = 12
 
-// commit is a Commit under way.
+// commit is a CommitAll under way: changes of several meters of one subject, and most often of one.
 type commit struct {
 	*Store
-	change headroom.Change
-	seen   item // the item as it was seen last. At first, as it most often is
+	parts  []part
 	tries  int
 	unsure bool // something that was sent may yet take effect
-	listed bool // the ledger has the rows of the debts that the change adds
+	listed bool // the ledger has the rows of the debts that the changes add
+}
+
+// part is the change of one meter.
+type part struct {
+	change headroom.Change
+	seen   item // the item as it was seen last. At first, as it most often is
 }
 
 // outcome is what became of a try.
@@ -30,169 +35,269 @@ type outcome byte
 
 const (
 	again   outcome = iota // the item has another form than the write was built for
-	written                // the change is done
-	refused                // its guard does not hold
+	written                // the changes are done
+	refused                // the guard of one does not hold
 )
 
-// Commit implements headroom.Store. The first try is blind. It is written for an item in its usual
-// form, with no ids in the ledger unless the store remembers some. If the item has another form,
-// the failed condition tells, and the next try is written for that.
+// Commit implements headroom.Store.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	w := &commit{Store: s, change: c, seen: item{key: c.Key}}
-	if !c.Epoch.IsZero() {
-		w.seen.formatted, w.seen.format = true, s.layout.format
+	views, done, err := s.CommitAll(ctx, []headroom.Change{c})
+	if err != nil {
+		return headroom.View{}, false, err
+	}
+	return views[0], done, nil
+}
+
+// CommitAll implements headroom.Joiner. The first try is blind. It is written for an item in its
+// usual form, with no ids in the ledger unless the store remembers some. If the item has another
+// form, the failed condition tells, and the next try is written for that.
+func (s *Store) CommitAll(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error) {
+	w := &commit{Store: s}
+	for _, c := range changes {
+		p := part{change: c, seen: item{key: c.Key}}
+		if !c.Epoch.IsZero() {
+			p.seen.formatted, p.seen.format = true, s.layout.format
+		}
+		w.parts = append(w.parts, p)
+	}
+	if err := w.together(); err != nil {
+		return nil, false, err
 	}
 	if charged, err := w.recall(ctx); err != nil || charged {
 		if err != nil {
-			return headroom.View{}, false, err
+			return nil, false, err
 		}
-		v, err := w.replayed(ctx)
-		return v, false, err
+		views, err := w.replayed(ctx)
+		return views, false, err
 	}
-	var v headroom.View
+	var views []headroom.View
 	for ; w.tries < formTries; w.tries++ {
 		var end outcome
 		var err error
-		if v, end, err = w.try(ctx); end != again || err != nil {
-			return v, end == written, err
+		if views, end, err = w.try(ctx); end != again || err != nil {
+			return views, end == written, err
 		}
 	}
-	if len(c.Grants) > 0 && !s.layout.numericGrants(w.seen) {
-		return v, false, nil // others drew on the grants: the engine waits a little and decides again
+	if slices.ContainsFunc(w.parts, func(p part) bool { return len(p.change.Grants) > 0 && !s.layout.numericGrants(p.seen) }) {
+		return views, false, nil // others drew on the grants: the engine waits a little and decides again
 	}
-	return headroom.View{}, false, w.doubtful(headroom.Errorf(headroom.Contended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", c.Key.Subject, formTries))
+	return nil, false, w.doubtful(headroom.Errorf(headroom.Contended, nil, "the item of %q changed its form %d times in a row; nothing was written, try again", w.subject(), formTries))
 }
+
+// together checks that the changes are of one item.
+func (w *commit) together() error {
+	var keys []headroom.Key
+	for _, p := range w.parts {
+		keys = append(keys, p.change.Key)
+	}
+	return oneSubject(keys)
+}
+
+func (w *commit) subject() string { return w.parts[0].change.Key.Subject }
 
 // doubtful returns an error for what it means if something that was sent may yet take effect.
 func (w *commit) doubtful(err error) error { return answer{unsure: w.unsure}.doubtful(err) }
 
-// recall looks in the ledger if the store remembers that it holds ids of this key. It reports
-// whether one is there that the change takes for new.
+// recall looks in the ledger if the store remembers that it holds ids of the keys. It reports
+// whether one is there that a change takes for new.
 func (w *commit) recall(ctx context.Context) (charged bool, err error) {
-	g, ok := w.moved.recall(w.change.Key, w.change.Epoch)
-	if !ok {
-		return false, nil
+	for i := range w.parts {
+		p := &w.parts[i]
+		g, ok := w.moved.recall(p.change.Key, p.change.Epoch)
+		if !ok {
+			continue
+		}
+		p.seen.under(g)
+		if err := w.lookUp(ctx, &p.seen, p.change.IDs(), true); err != nil {
+			return false, err
+		}
+		charged = charged || slices.ContainsFunc(p.change.Records, func(r headroom.RecordStep) bool {
+			return r.Was == nil && p.seen.fromLedger[idName(r.ID)] != ""
+		})
 	}
-	w.seen.under(g)
-	if err := w.lookUp(ctx, &w.seen, w.change.IDs(), true); err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(w.change.Records, func(r headroom.RecordStep) bool {
-		return r.Was == nil && w.seen.fromLedger[idName(r.ID)] != ""
-	}), nil
+	return charged, nil
 }
 
-// replayed returns the view of an id that the ledger has.
-func (w *commit) replayed(ctx context.Context) (headroom.View, error) {
-	it, now, err := w.get(ctx, w.change.Key, true)
+// replayed returns the views of changes with an id that the ledger has.
+func (w *commit) replayed(ctx context.Context) ([]headroom.View, error) {
+	attrs, now, err := w.attributes(ctx, w.subject(), true)
+	if err == nil {
+		err = w.see(ctx, attrs, now)
+	}
 	if err != nil {
-		return headroom.View{}, err
+		return nil, err
 	}
-	it.knows(w.seen)
-	if err := w.complete(ctx, &it, w.change.IDs(), false, true); err != nil {
-		return headroom.View{}, err
-	}
-	return it.view(w.change.IDs(), orNow(w.change.Now, now))
+	return w.views(now)
 }
 
-// try sends the change once, written for the item as it was seen.
-func (w *commit) try(ctx context.Context) (headroom.View, outcome, error) {
+// see takes note of what the item holds, with what the ledger adds to it.
+func (w *commit) see(ctx context.Context, attrs attributes, now time.Time) error {
+	for i := range w.parts {
+		p := &w.parts[i]
+		it, err := w.layout.decode(attrs, p.change.Key, now)
+		if err != nil {
+			return err
+		}
+		w.moved.learn(it)
+		it.knows(p.seen)
+		p.seen = it
+		old := slices.ContainsFunc(p.change.Steps, func(step headroom.Step) bool { return len(step.Fold)+len(step.Past) > 0 })
+		if err := w.complete(ctx, &p.seen, p.change.IDs(), old, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// views are what the item shows for each change.
+func (w *commit) views(now time.Time) ([]headroom.View, error) {
+	views := make([]headroom.View, len(w.parts))
+	for i, p := range w.parts {
+		var err error
+		if views[i], err = p.seen.view(p.change.IDs(), orNow(p.change.Now, now)); err != nil {
+			return nil, err
+		}
+		views[i].Unsure = w.unsure
+	}
+	return views, nil
+}
+
+// try sends the changes once, written for the item as it was seen.
+func (w *commit) try(ctx context.Context) ([]headroom.View, outcome, error) {
 	if err := w.prepare(ctx); err != nil {
-		return headroom.View{}, refused, w.doubtful(err)
+		return nil, refused, w.doubtful(err)
 	}
-	c := w.change
-	if w.layout.writes(w.seen) < formatDebts {
-		c = c.WithoutDebts()
+	e, changes := w.build()
+	if err := e.fits(len(changes)); err != nil {
+		return nil, refused, w.doubtful(err)
 	}
-	e := w.layout.build(c, w.seen)
-	e.once = !c.Repeatable()
-	attrs, got, err := w.update(ctx, c.Key.Subject, e)
+	attrs, got, err := w.update(ctx, w.subject(), e)
 	w.unsure = w.unsure || got.unsure
 	if err == nil {
-		v, err := w.done(ctx, c, attrs, got.now)
-		return v, written, err
+		views, err := w.done(ctx, changes, attrs, got.now)
+		return views, written, err
 	}
 	var failed *types.ConditionalCheckFailedException
 	if !errors.As(err, &failed) {
-		return headroom.View{}, refused, w.doubtful(err)
+		return nil, refused, w.doubtful(err)
 	}
 	now, err := w.find(ctx, failed, got.now)
 	if err != nil {
-		return headroom.View{}, refused, w.doubtful(err)
+		return nil, refused, w.doubtful(err)
 	}
-	v, err := w.seen.view(c.IDs(), orNow(c.Now, now))
+	views, err := w.views(now)
 	if err != nil {
-		return headroom.View{}, refused, w.doubtful(err)
+		return nil, refused, w.doubtful(err)
 	}
-	if v.Unsure = w.unsure; w.change.Unmet(v) == "" {
-		return v, again, nil
+	unmet := false
+	for i, p := range w.parts {
+		unmet = unmet || p.change.Unmet(views[i]) != ""
+	}
+	if !unmet {
+		return views, again, nil
 	}
 	if w.listed {
-		w.unlist(ctx, c.Key, charged(w.change, v))
+		for i, p := range w.parts {
+			w.unlist(ctx, p.change.Key, charged(p.change, views[i]))
+		}
 	}
-	return v, refused, nil
+	return views, refused, nil
 }
 
-// prepare makes the writes that must come before that of the change.
+// build writes the changes in one expression, and returns them as they are written.
+func (w *commit) build() (*expression, []headroom.Change) {
+	e := &expression{once: true}
+	changes := make([]headroom.Change, len(w.parts))
+	for i, p := range w.parts {
+		if changes[i] = p.change; w.layout.writes(p.seen) < formatDebts {
+			changes[i] = p.change.WithoutDebts()
+		}
+		if first := changes[0]; i == 0 || p.change.Plan != first.Plan || p.change.PlanOrNone != first.PlanOrNone {
+			w.layout.buildPlan(e, p.change)
+		}
+		w.layout.build(e, changes[i], p.seen)
+		e.once = e.once && !p.change.Repeatable() // if one cannot be made twice, none can
+	}
+	return e, changes
+}
+
+// prepare makes the writes that must come before that of the changes.
 func (w *commit) prepare(ctx context.Context) error {
-	if w.layout.needsAdopting(w.change, w.seen) {
-		if err := w.adopt(ctx, w.change, w.seen); err != nil {
+	for i := range w.parts {
+		p := &w.parts[i]
+		if !w.layout.needsAdopting(p.change, p.seen) {
+			continue
+		}
+		if err := w.adopt(ctx, p.change, p.seen); err != nil {
 			return err
 		}
-		if !w.seen.formatted { // the item has the label now that the change was to give it
-			w.change.Epoch, w.change.Rotate = w.change.Rotate, time.Time{}
+		if !p.seen.formatted { // the item has the label now that the change was to give it
+			p.change.Epoch, p.change.Rotate = p.change.Rotate, time.Time{}
 		}
-		w.seen.formatted, w.seen.format = true, w.layout.writes(w.seen)
-		w.seen.turned, w.seen.uncounted = nil, nil
+		p.seen.formatted, p.seen.format = true, w.layout.writes(p.seen)
+		p.seen.turned, p.seen.uncounted = nil, nil
 	}
-	if w.listed || w.layout.writes(w.seen) < formatDebts {
+	if w.listed {
 		return nil
 	}
-	w.listed = true
-	return w.list(ctx, w.change)
+	for _, p := range w.parts {
+		if w.layout.writes(p.seen) < formatDebts {
+			continue
+		}
+		w.listed = true
+		if err := w.list(ctx, p.change); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// done is what follows a write. c is the change as it was written, attrs is the item after it.
-func (w *commit) done(ctx context.Context, c headroom.Change, attrs attributes, now time.Time) (headroom.View, error) {
-	after, err := w.layout.decode(attrs, c.Key, now)
-	switch {
-	case err == nil:
-		w.moved.learn(after)
-		w.tidy(ctx, after, now, c)
-	case !w.layout.counted(c, attrs):
-		return headroom.View{}, headroom.Errorf(headroom.OutcomeUnknown, err, "the change was written, but a count that it changed does not read")
-	default:
-		// Nothing that the write depends on is wrong, or it would not have been made.
-		w.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
+// done is what follows a write. changes are as they were written, attrs is the item after them.
+func (w *commit) done(ctx context.Context, changes []headroom.Change, attrs attributes, now time.Time) ([]headroom.View, error) {
+	views, items := make([]headroom.View, len(changes)), make([]item, len(changes))
+	reads := true
+	for i, c := range changes {
+		var err error
+		items[i], err = w.layout.decode(attrs, c.Key, now)
+		switch {
+		case err == nil:
+			w.moved.learn(items[i])
+		case !w.layout.counted(c, attrs):
+			return nil, headroom.Errorf(headroom.OutcomeUnknown, err, "the change was written, but a count that it changed does not read")
+		default:
+			// Nothing that the write depends on is wrong, or it would not have been made.
+			reads = false
+			w.opts.Logger.Warn("headroom: an item does not read as a whole", "subject", c.Key.Subject, "error", err)
+		}
 	}
-	w.unlist(ctx, c.Key, ended(c))
-	return after.view(c.IDs(), orNow(c.Now, now))
+	if reads {
+		w.tidy(ctx, items, now, changes)
+	}
+	for i, c := range changes {
+		w.unlist(ctx, c.Key, ended(c))
+		var err error
+		if views[i], err = items[i].view(c.IDs(), orNow(c.Now, now)); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
 }
 
 // find sees the item that a failed condition was checked against, with what the ledger adds to it,
 // and returns the time. engines is the time of the answer that the condition failed.
 func (w *commit) find(ctx context.Context, failed *types.ConditionalCheckFailedException, engines time.Time) (now time.Time, err error) {
-	var it item
-	now = engines
-	if failed.Item != nil {
+	attrs, now := failed.Item, engines
+	if attrs != nil {
 		w.sendsOld.CompareAndSwap(oldUnknown, oldSent)
 	}
-	switch {
-	case failed.Item != nil || w.sendsOld.Load() == oldSent && w.tries == 0:
-		it, err = w.layout.decode(failed.Item, w.change.Key, now)
-	default:
+	if attrs == nil && (w.sendsOld.Load() != oldSent || w.tries > 0) {
 		// Where there is no item, a second write does not fail.
 		w.sendsOld.CompareAndSwap(oldSent, oldMissed)
-		it, now, err = w.get(ctx, w.change.Key, true)
+		if attrs, now, err = w.attributes(ctx, w.subject(), true); err != nil {
+			return now, err
+		}
 	}
-	if err != nil {
-		return now, err
-	}
-	w.moved.learn(it)
-	it.knows(w.seen)
-	w.seen = it
-	old := slices.ContainsFunc(w.change.Steps, func(step headroom.Step) bool { return len(step.Fold)+len(step.Past) > 0 })
-	return now, w.complete(ctx, &w.seen, w.change.IDs(), old, true)
+	return now, w.see(ctx, attrs, now)
 }
 
 // counted reports whether the counts that c adds to read.

@@ -87,7 +87,10 @@ const (
 	oldMissed // it is not always sent
 )
 
-var _ headroom.Store = (*Store)(nil)
+var (
+	_ headroom.Store  = (*Store)(nil)
+	_ headroom.Joiner = (*Store)(nil)
+)
 
 // Open connects with the SDK's own configuration: credentials, profile, region and retries come
 // from its usual chain. It fails with headroom.Invalid.
@@ -149,7 +152,11 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 // and of 300 operators and functions ("Service, account, and table quotas" in the developer guide).
 // The largest write refunds what counts in two closed windows of each limit and drew on every
 // grant.
-const mostLimits = 16
+const (
+	mostLimits = 16
+	// meterLimits is how many limits less that is for each further meter of one write.
+	meterLimits = 2
+)
 
 // MostLimits is how many limits of one meter the plans of a catalog may have together. headroom.New
 // asks for it.
@@ -157,14 +164,66 @@ func (s *Store) MostLimits() int { return mostLimits }
 
 // Load implements headroom.Store.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	it, engines, err := s.get(ctx, q.Key, !q.Weak)
+	views, err := s.LoadAll(ctx, []headroom.Query{q})
 	if err != nil {
 		return headroom.View{}, err
 	}
-	if err := s.complete(ctx, &it, q.IDs, q.History, !q.Weak); err != nil {
-		return headroom.View{}, err
+	return views[0], nil
+}
+
+// Joins implements headroom.Joiner. The meters of one subject are in one item. As many limits of
+// several meters fit into one write as of one meter, but for those whose place a further meter
+// takes.
+func (s *Store) Joins(keys []headroom.Key, limits int) error {
+	if err := oneSubject(keys); err != nil {
+		return err
 	}
-	return it.view(q.IDs, orNow(q.Now, engines))
+	if most := mostLimits - meterLimits*(len(keys)-1); limits > most {
+		return headroom.Errorf(headroom.Invalid, nil,
+			"%d meters with %d limits together are more than one write of DynamoDB takes: so many meters may have at most %d limits; ask for fewer meters at once",
+			len(keys), limits, max(0, most))
+	}
+	return nil
+}
+
+// oneSubject returns an error if keys are of several subjects, which have an item each.
+func oneSubject(keys []headroom.Key) error {
+	for _, key := range keys {
+		if key.Subject != keys[0].Subject {
+			return headroom.Errorf(headroom.Invalid, nil, "subjects %q and %q have an item each: DynamoDB does not change them in one step", keys[0].Subject, key.Subject)
+		}
+	}
+	return nil
+}
+
+// LoadAll implements headroom.Joiner.
+func (s *Store) LoadAll(ctx context.Context, queries []headroom.Query) ([]headroom.View, error) {
+	var keys []headroom.Key
+	weak := true
+	for _, q := range queries {
+		keys, weak = append(keys, q.Key), weak && q.Weak
+	}
+	if err := oneSubject(keys); err != nil {
+		return nil, err
+	}
+	attrs, now, err := s.attributes(ctx, keys[0].Subject, !weak)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]headroom.View, len(queries))
+	for i, q := range queries {
+		it, err := s.layout.decode(attrs, q.Key, now)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.complete(ctx, &it, q.IDs, q.History, !weak); err != nil {
+			return nil, err
+		}
+		if views[i], err = it.view(q.IDs, orNow(q.Now, now)); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
 }
 
 // SetPlan implements headroom.Store.

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/lumcast/headroom"
 )
 
 // expression gathers the parts of an update. Every name has an alias, because count, limit and
@@ -64,24 +66,63 @@ func (e *expression) isMap(path string) {
 }
 func (e *expression) absent(path string) { e.require("attribute_not_exists(" + path + ")") }
 
-// empty reports whether the update changes nothing.
-func (e *expression) empty() bool { return len(e.sets)+len(e.adds)+len(e.removes) == 0 }
+// parts is how many attributes the update changes.
+func (e *expression) parts() int { return len(e.sets) + len(e.adds) + len(e.removes) }
 
-var aliases = regexp.MustCompile(`#[0-9]+`)
-
-func (e *expression) into(in *dynamodb.UpdateItemInput) {
-	var update []string
+// update is the text of what is written.
+func (e *expression) update() string {
+	var clauses []string
 	for _, clause := range []struct {
 		word  string
 		parts []string
 	}{{"SET", e.sets}, {"ADD", e.adds}, {"REMOVE", e.removes}} {
 		if len(clause.parts) > 0 {
-			update = append(update, clause.word+" "+strings.Join(clause.parts, ", "))
+			clauses = append(clauses, clause.word+" "+strings.Join(clause.parts, ", "))
 		}
 	}
-	in.UpdateExpression = aws.String(strings.Join(update, " "))
+	return strings.Join(clauses, " ")
+}
+
+// condition is the text of the guard.
+func (e *expression) condition() string { return strings.Join(e.conditions, " AND ") }
+
+// What DynamoDB takes as one expression ("Service, account, and table quotas" in the developer
+// guide).
+const (
+	expressionBytes     = 4096
+	expressionOperators = 300
+)
+
+var (
+	operators   = regexp.MustCompile(` (?:AND|OR|=|<>|<=|>=|<|>|BETWEEN|\+|-) |[a-z_]+\(`)
+	assignments = regexp.MustCompile(` = `)
+)
+
+// fits returns an error if the write of several meters is more than DynamoDB takes. That of one
+// meter always fits: see mostLimits.
+func (e *expression) fits(meters int) error {
+	if meters == 1 {
+		return nil
+	}
+	update, condition := e.update(), e.condition()
+	bytes := max(len(update), len(condition))
+	count := func(of *regexp.Regexp, s string) int { return len(of.FindAllString(s, -1)) }
+	// An assignment is no operator: of "SET a = :val1 + :val2 + :val3" the guide says that it has two.
+	ops := max(count(operators, update)-count(assignments, update), count(operators, condition))
+	if bytes <= expressionBytes && ops <= expressionOperators {
+		return nil
+	}
+	return headroom.Errorf(headroom.Rejected, nil,
+		"a write of %d meters at once needs an expression of %d bytes and %d operators, and DynamoDB takes %d and %d; nothing was written. "+
+			"Ask for fewer meters at once, or see that their grants are fewer", meters, bytes, ops, expressionBytes, expressionOperators)
+}
+
+var aliases = regexp.MustCompile(`#[0-9]+`)
+
+func (e *expression) into(in *dynamodb.UpdateItemInput) {
+	in.UpdateExpression = aws.String(e.update())
 	if len(e.conditions) > 0 {
-		in.ConditionExpression = aws.String(strings.Join(e.conditions, " AND "))
+		in.ConditionExpression = aws.String(e.condition())
 		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values

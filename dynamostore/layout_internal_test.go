@@ -282,7 +282,9 @@ func FuzzDecode(f *testing.F) {
 			c.Steps = append(c.Steps, headroom.Step{Limit: limit, From: counter.Window, To: week, Add: 1, Max: 10, Fold: counter.Past})
 		}
 		var in dynamodb.UpdateItemInput
-		o.build(c, it).into(&in)
+		var e expression
+		o.build(&e, c, it)
+		e.into(&in)
 	})
 }
 

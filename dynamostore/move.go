@@ -65,23 +65,35 @@ func (l layout) move(it item, expires time.Time) *move {
 	return m
 }
 
-// tidy moves ids and old totals to the ledger if the change c, which is done, made the item large.
-// If that fails it only logs so. A later writer tries again, and a copy that was interrupted
-// anywhere does no harm.
-func (s *Store) tidy(ctx context.Context, it item, now time.Time, c headroom.Change) {
-	s.forgetFolded(ctx, it, c)
-	m := s.layout.move(it, it.expires(c.Horizon, now, c.Now))
-	for _, step := range c.Steps {
-		// The writer that opens a window moves the totals, so that not all writers do at once.
-		least := 2 * pastMost
-		if step.Opens {
-			least = pastMost
+// tidy moves ids and old totals to the ledger if changes, which are done, made the item large. Ids
+// leave the meter that has most of them. If that fails it only logs so. A later writer tries again,
+// and a copy that was interrupted anywhere does no harm.
+func (s *Store) tidy(ctx context.Context, items []item, now time.Time, changes []headroom.Change) {
+	bytes, most := 0, 0
+	for i, c := range changes {
+		bytes += grown(c)
+		if items[i].idsSize > items[most].idsSize {
+			most = i
 		}
-		m.totals(step.Limit, least)
 	}
-	m.ids(m.it.toMove(grown(c)))
-	if _, err := s.move(ctx, m); err != nil {
-		s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
+	for i, c := range changes {
+		it := items[i]
+		s.forgetFolded(ctx, it, c)
+		m := s.layout.move(it, it.expires(c.Horizon, now, c.Now))
+		for _, step := range c.Steps {
+			// The writer that opens a window moves the totals, so that not all writers do at once.
+			least := 2 * pastMost
+			if step.Opens {
+				least = pastMost
+			}
+			m.totals(step.Limit, least)
+		}
+		if i == most {
+			m.ids(m.it.toMove(bytes))
+		}
+		if _, err := s.move(ctx, m); err != nil {
+			s.opts.Logger.Warn("headroom: could not move remembered operation ids to the ledger; the item grows until that succeeds", "subject", it.key.Subject, "ledger", s.opts.Ledger, "error", err)
+		}
 	}
 }
 

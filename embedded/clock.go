@@ -64,23 +64,17 @@ func (s *Store) present(callers time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// apply applies the batch of change c, decided at now, without waiting for the disk. The mark moves
-// before anything of c can be seen.
-func (s *Store) apply(b *pebble.Batch, c headroom.Change, now time.Time) error {
+// apply applies the batch of some changes, without waiting for the disk. The mark moves before
+// anything of them can be seen.
+func (s *Store) apply(b *pebble.Batch, parts []joinedPart) error {
 	k := &s.clock
 	k.mu.Lock()
-	horizon := max(k.horizon, c.Horizon)
-	carry := horizon > k.horizon
-	if c.Now.IsZero() {
-		k.mark = later(k.mark, now)
-		carry = carry || k.mark.After(k.kept.Add(markStep))
-		for _, step := range c.Steps {
-			if step.Opens {
-				k.mark = later(k.mark, step.To.Start)
-				carry = carry || step.To.Start.After(k.kept)
-			}
-		}
+	horizon, carry := k.horizon, false
+	for _, p := range parts {
+		horizon = max(horizon, p.change.Horizon)
+		carry = k.sees(p) || carry
 	}
+	carry = carry || horizon > k.horizon
 	if !carry {
 		k.mu.Unlock()
 		return s.write(b)
@@ -91,6 +85,22 @@ func (s *Store) apply(b *pebble.Batch, c headroom.Change, now time.Time) error {
 		return err
 	}
 	return s.write(b)
+}
+
+// sees moves the mark to where a change takes it, and reports whether the mark on disk must follow.
+func (k *clock) sees(p joinedPart) (carry bool) {
+	if !p.change.Now.IsZero() {
+		return false
+	}
+	k.mark = later(k.mark, p.now)
+	carry = k.mark.After(k.kept.Add(markStep))
+	for _, step := range p.change.Steps {
+		if step.Opens {
+			k.mark = later(k.mark, step.To.Start)
+			carry = carry || step.To.Start.After(k.kept)
+		}
+	}
+	return carry
 }
 
 // Clock shows the host's clock beside what the store remembers of it.

@@ -41,8 +41,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,100 +94,32 @@ type stripe struct {
 // store has failed.
 type pending chan struct{}
 
-var _ headroom.Store = (*Store)(nil)
+var (
+	_ headroom.Store  = (*Store)(nil)
+	_ headroom.Joiner = (*Store)(nil)
+)
 
 // Load implements headroom.Store. Its errors are ClockUntrusted if the clock cannot be trusted and
 // q brings no time of its own, Unreadable if what is stored cannot be read, and Unavailable if the
 // store is closed or has stopped after a failed write. What it shows has reached the disk, even if
 // q.Weak is set.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	if err := s.usable(ctx); err != nil {
-		return headroom.View{}, err
-	}
-	now, err := s.present(q.Now)
+	views, err := s.LoadAll(ctx, []headroom.Query{q})
 	if err != nil {
 		return headroom.View{}, err
 	}
-	st := s.stripe(q.Key.Subject)
-	st.mu.RLock()
-	f, err := s.find(q.Key, now, q.IDs...)
-	if err == nil && q.History {
-		err = s.findHistory(q.Key, f.entry, slices.Collect(maps.Keys(f.state.Counters)))
-	}
-	last := st.last
-	st.mu.RUnlock()
-	if err == nil {
-		err = s.settled(ctx, last)
-	}
-	if err != nil {
-		return headroom.View{}, err
-	}
-	return f.view(now), nil
+	return views[0], nil
 }
 
 // Commit implements headroom.Store. Besides the errors of Load it fails with OutcomeUnknown if the
 // disk failed while the change was on its way. Once the change is applied, Commit waits for the
 // disk even if ctx ends.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	if err := s.usable(ctx); err != nil {
-		return headroom.View{}, false, err
-	}
-	now, err := s.present(c.Now)
+	views, done, err := s.CommitAll(ctx, []headroom.Change{c})
 	if err != nil {
 		return headroom.View{}, false, err
 	}
-	v, b, on, err := s.attempt(ctx, c, now)
-	if b != nil {
-		s.wrote.Store(true)
-		if err = s.sync(b, on, err); err == nil && c.Now.IsZero() && !c.Rotate.IsZero() {
-			s.turned(c.Rotate)
-		}
-	} else if err == nil {
-		err = s.settled(ctx, on)
-	}
-	if err != nil {
-		return headroom.View{}, false, err
-	}
-	return v, b != nil, nil
-}
-
-// attempt checks the guard of c and, if it holds, applies c. It returns the view after that, and
-// the batch, which is nil if nothing was written. It also returns the change to wait for: that of
-// the batch, or the one that the guard may have seen.
-func (s *Store) attempt(ctx context.Context, c headroom.Change, now time.Time) (headroom.View, *pebble.Batch, pending, error) {
-	st := s.stripe(c.Key.Subject)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	f, err := s.find(c.Key, now, c.IDs()...)
-	if err == nil {
-		err = s.findHistory(c.Key, f.entry, rewritten(c))
-	}
-	if err == nil {
-		err = s.usable(ctx) // it may have been a long wait for the lock
-	}
-	if err != nil {
-		return headroom.View{}, nil, nil, err
-	}
-	if f.older {
-		c = c.WithoutDebts()
-	}
-	v := f.view(now)
-	if c.Unmet(v) != "" {
-		return v, nil, st.last, nil
-	}
-	v.State = c.Apply(v.State)
-	for _, r := range c.Records {
-		delete(v.Records, r.ID)
-		if r.Is != nil {
-			v.Records[r.ID] = *r.Is
-		}
-	}
-	b := s.db.NewBatch()
-	st.last = make(pending)
-	if err = put(b, c, f.entry, f.after(c, v.State)); err == nil {
-		err = s.apply(b, c, now)
-	}
-	return v, b, st.last, err
+	return views[0], done, nil
 }
 
 // SetPlan implements headroom.Store. It fails as Commit does.
@@ -269,9 +199,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) stripe(subject string) *stripe {
-	return &s.stripes[maphash.String(s.seed, subject)%stripes]
-}
+func (s *Store) stripe(subject string) *stripe { return &s.stripes[s.stripeOf(subject)] }
+
+func (s *Store) stripeOf(subject string) uint64 { return maphash.String(s.seed, subject) % stripes }
 
 // usable reports why nothing can be asked of the store.
 func (s *Store) usable(ctx context.Context) error {
@@ -291,16 +221,19 @@ func (s *Store) stopped() error {
 	return nil
 }
 
-// settled waits until what was read under the lock of a stripe has reached the disk. last is the
-// last change of the stripe at that time. The log is written in order, so all before it is there
-// too.
-func (s *Store) settled(ctx context.Context, last pending) error {
-	if last != nil {
+// settled waits until what was read under the locks of stripes has reached the disk. last are the
+// last changes of the stripes at that time. The log is written in order, so all before them is
+// there too.
+func (s *Store) settled(ctx context.Context, last []pending) error {
+	for _, on := range last {
+		if on == nil {
+			continue
+		}
 		select {
-		case <-last: // even if ctx is done too
+		case <-on: // even if ctx is done too
 		default:
 			select {
-			case <-last:
+			case <-on:
 			case <-ctx.Done():
 				return headroom.Errorf(headroom.Unavailable, ctx.Err(), "gave up waiting for the disk; nothing was written")
 			}

@@ -32,6 +32,7 @@ type entry struct {
 var (
 	_ headroom.Store     = (*Store)(nil)
 	_ headroom.Forgetter = (*Store)(nil)
+	_ headroom.Joiner    = (*Store)(nil)
 )
 
 // New returns an empty store. Its time is that of clock; nil is time.Now.
@@ -44,25 +45,63 @@ func New(clock func() time.Time) *Store {
 
 // Load implements headroom.Store.
 func (s *Store) Load(ctx context.Context, q headroom.Query) (headroom.View, error) {
-	if err := alive(ctx); err != nil {
+	views, err := s.LoadAll(ctx, []headroom.Query{q})
+	if err != nil {
 		return headroom.View{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.view(q.Key, q.IDs, q.Now), nil
+	return views[0], nil
 }
 
 // Commit implements headroom.Store.
 func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {
-	if err := alive(ctx); err != nil {
+	views, done, err := s.CommitAll(ctx, []headroom.Change{c})
+	if err != nil {
 		return headroom.View{}, false, err
+	}
+	return views[0], done, nil
+}
+
+// Joins implements headroom.Joiner. The store joins whatever keys.
+func (s *Store) Joins([]headroom.Key, int) error { return nil }
+
+// LoadAll implements headroom.Joiner.
+func (s *Store) LoadAll(ctx context.Context, queries []headroom.Query) ([]headroom.View, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.view(c.Key, c.IDs(), c.Now)
-	if c.Unmet(v) != "" {
-		return v, false, nil
+	views, now := make([]headroom.View, len(queries)), s.clock()
+	for i, q := range queries {
+		views[i] = s.view(q.Key, q.IDs, orNow(q.Now, now))
 	}
+	return views, nil
+}
+
+// CommitAll implements headroom.Joiner.
+func (s *Store) CommitAll(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error) {
+	if err := alive(ctx); err != nil {
+		return nil, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	views, met, now := make([]headroom.View, len(changes)), true, s.clock()
+	for i, c := range changes {
+		views[i] = s.view(c.Key, c.IDs(), orNow(c.Now, now))
+		met = met && c.Unmet(views[i]) == ""
+	}
+	if !met {
+		return views, false, nil
+	}
+	for i, c := range changes {
+		s.apply(c, views[i].State)
+		views[i] = s.view(c.Key, c.IDs(), orNow(c.Now, now))
+	}
+	return views, true, nil
+}
+
+// apply stores what a change makes of a state.
+func (s *Store) apply(c headroom.Change, state headroom.State) {
 	e := s.entries[c.Key]
 	if !c.Rotate.IsZero() || e.young == nil {
 		e.old, e.young = e.young, map[string]headroom.Record{}
@@ -74,9 +113,8 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 			e.young[r.ID] = *r.Is
 		}
 	}
-	e.state = c.Apply(v.State)
+	e.state = c.Apply(state)
 	s.entries[c.Key] = e
-	return s.view(c.Key, c.IDs(), c.Now), true, nil
 }
 
 // SetPlan implements headroom.Store.
@@ -140,11 +178,16 @@ func (s *Store) Owing(ctx context.Context, after string, limit int) ([]headroom.
 // Close implements headroom.Store. The store stays usable: its content lives as long as it does.
 func (s *Store) Close() error { return nil }
 
-// view is what is stored now. Nothing in it is shared with what later commits change: Apply copies.
-func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.View {
-	if now.IsZero() {
-		now = s.clock()
+// orNow is the time that a caller gives or, if that is zero, the clock's.
+func orNow(given, now time.Time) time.Time {
+	if given.IsZero() {
+		return now
 	}
+	return given
+}
+
+// view is what is stored, with the time to decide by. Nothing in it is shared with what later commits change: Apply copies.
+func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.View {
 	e := s.entries[key]
 	e.state.Plan = s.plans[key.Subject]
 	v := headroom.View{State: e.state, Records: map[string]headroom.Record{}, Now: now}

@@ -84,7 +84,7 @@ func playBroken(t *testing.T, name, of string) {
 	parts[entry].test(t, storetest.Harness{
 		Open: func(_ testing.TB, clock func() time.Time) headroom.Store {
 			sound := memstore.New(clock)
-			s := &faulty{Store: sound, Forgetter: sound}
+			s := &faulty{Store: sound, Forgetter: sound, Joiner: sound}
 			faults[at].spoil(s)
 			return s
 		},
@@ -116,12 +116,30 @@ func broken(t *testing.T, name, part string) string {
 type faulty struct {
 	headroom.Store
 	headroom.Forgetter
+	headroom.Joiner
 	load    func(ctx context.Context, q headroom.Query) (headroom.View, error)
 	commit  func(ctx context.Context, c headroom.Change) (headroom.View, bool, error)
 	setPlan func(ctx context.Context, subject, plan string) error
 	owing   func(ctx context.Context, after string, limit int) ([]headroom.Key, string, error)
 	forget  func(ctx context.Context, subject string, meters []string, progress func(int)) (int, error)
 	closed  func()
+
+	loadAll   func(ctx context.Context, queries []headroom.Query) ([]headroom.View, error)
+	commitAll func(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error)
+}
+
+func (s *faulty) LoadAll(ctx context.Context, queries []headroom.Query) ([]headroom.View, error) {
+	if s.loadAll != nil {
+		return s.loadAll(ctx, queries)
+	}
+	return s.Joiner.LoadAll(ctx, queries)
+}
+
+func (s *faulty) CommitAll(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error) {
+	if s.commitAll != nil {
+		return s.commitAll(ctx, changes)
+	}
+	return s.Joiner.CommitAll(ctx, changes)
 }
 
 func (s *faulty) Close() error {

@@ -566,6 +566,26 @@ var faults = []fault{
 			return s.Store.Commit(ctx, c)
 		}
 	}},
+	{"several changes are made one by one", "contract", []string{"CommitAll makes all changes or none", "the second does not fit"}, func(s *faulty) {
+		s.commitAll = func(ctx context.Context, changes []headroom.Change) (views []headroom.View, all bool, err error) {
+			all = true
+			for _, c := range changes {
+				v, made, failed := s.Store.Commit(ctx, c)
+				views, all, err = append(views, v), all && made, errors.Join(err, failed)
+			}
+			return views, all, err
+		}
+	}},
+	{"several keys are loaded one by one", "contract", []string{"they are not of one moment"}, func(s *faulty) {
+		s.loadAll = func(ctx context.Context, queries []headroom.Query) (views []headroom.View, err error) {
+			for _, q := range queries {
+				v, failed := s.Store.Load(ctx, q)
+				views, err = append(views, v), errors.Join(err, failed)
+				runtime.Gosched()
+			}
+			return views, err
+		}
+	}},
 }
 
 // holds reports whether the guard of a change is met.
