@@ -186,7 +186,8 @@ func orNow(given, now time.Time) time.Time {
 	return given
 }
 
-// view is what is stored, with the time to decide by. Nothing in it is shared with what later commits change: Apply copies.
+// view is what is stored, with the time to decide by. Nothing in it is shared with what later
+// commits change: Apply copies.
 func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.View {
 	e := s.entries[key]
 	e.state.Plan = s.plans[key.Subject]
