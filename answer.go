@@ -111,3 +111,25 @@ func (r Record) reason() Reason {
 	}
 	return ReasonAdmitted
 }
+
+// elsewhere is an error: the operation has parts in other meters too.
+type elsewhere struct{ also []string }
+
+func (e *elsewhere) Error() string { return "the operation has parts in other meters" }
+
+// othersOf returns the other meters of an operation, if err says that it has some.
+func othersOf(err error) (all []Amount) {
+	var e *elsewhere
+	if errors.As(err, &e) {
+		for _, meter := range e.also {
+			all = append(all, Amount{Meter: meter})
+		}
+	}
+	return all
+}
+
+// of is the record as another meter would have it, which has forgotten its own.
+func (r Record) of(cost int64) Record {
+	r.Cost, r.Windows, r.Crossed = cost, nil, nil
+	return r
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -20,15 +21,16 @@ const maxTries = 24
 // holds.
 const maxClearings = 100
 
-// attempt carries one request through: decide, commit the change, and if its guard does not hold,
-// decide again from what is stored.
+// attempt carries one request through: decide, commit the changes, and if a guard does not hold,
+// decide again from what is stored. A request of several meters has a query, a view and a verdict
+// for each.
 type attempt struct {
-	engine *Engine
-	query  Query
-	intent intent
+	engine  *Engine
+	queries []Query
+	intent  joint
 
-	view      View
-	stored    bool   // view is what the store has shown; else it is a guess
+	views     []View
+	stored    bool   // the views are what the store has shown; else they are a guess
 	unsure    bool   // something that was sent may yet be written
 	unmet     string // what the guard of the last change found
 	tries     int
@@ -42,109 +44,205 @@ type start struct{ guess, seen *View }
 // attempt decides and commits, until there is an answer. It returns the last view of what is stored
 // too, if there was one.
 func (e *Engine) attempt(ctx context.Context, from start, q Query, decide intent) (Decision, View, error) {
-	a := attempt{engine: e, query: q, intent: decide, stored: from.guess == nil}
+	var views []View
 	if first := cmp.Or(from.guess, from.seen); first != nil {
-		a.view = *first
-	} else if err := a.look(ctx); err != nil {
-		return Decision{}, a.view, err
+		views = []View{*first}
+	}
+	d, views, err := e.attemptAll(ctx, views, from.guess == nil, []Query{q}, decide.alone())
+	if len(views) == 0 {
+		views = []View{{}}
+	}
+	return d, views[0], err
+}
+
+// attemptAll is attempt of a request of several meters. It begins with views, which the store has
+// shown if stored says so, or with a look if there are none.
+func (e *Engine) attemptAll(ctx context.Context, views []View, stored bool, queries []Query, decide joint) (Decision, []View, error) {
+	a := attempt{engine: e, queries: queries, intent: decide, views: slices.Clone(views), stored: stored}
+	if views == nil {
+		if err := a.look(ctx); err != nil {
+			return Decision{}, a.views, err
+		}
 	}
 	for ; a.tries < maxTries; a.tries++ {
 		err := pause(ctx, a.tries)
-		var d Decision
+		var all []Decision
 		var over bool
 		if err == nil {
-			d, over, err = a.try(ctx)
+			all, over, err = a.try(ctx)
 		}
 		if over || err != nil {
-			d, err = a.certain(d, err)
-			return d.of(q.Key, err), a.view, err
+			d, err := a.certain(together(queries, all), err)
+			return d, a.views, err
 		}
 	}
-	e.opts.Logger.Warn("headroom: others won every try", "subject", q.Key.Subject, "meter", q.Key.Meter, "unmet", a.unmet)
+	key := queries[0].Key
+	e.opts.Logger.Warn("headroom: others won every try", "subject", key.Subject, "meter", key.Meter, "unmet", a.unmet)
 	d, err := a.certain(Decision{}, Errorf(Contended, nil,
 		"others changed the state of %q %d times in a row; nothing was decided, try again",
-		q.Key.Subject, maxTries))
-	return d, a.view, err
+		key.Subject, maxTries))
+	return d, a.views, err
 }
 
-// of returns the decision as that of a key, or none if there is an error.
-func (d Decision) of(key Key, err error) Decision {
-	if err != nil {
-		return Decision{}
+// together makes one decision of those about each key. It is that of the first that refuses, or
+// else of the first.
+func together(queries []Query, all []Decision) (d Decision) {
+	var parts []Part
+	allowed := true
+	for i, part := range all {
+		key := queries[i].Key
+		part.Subject, part.Meter = key.Subject, key.Meter
+		if i == 0 || allowed && !part.Allowed {
+			d = part
+		}
+		allowed = allowed && part.Allowed
+		parts = append(parts, Part{Subject: key.Subject, Meter: key.Meter, Decision: part})
 	}
-	d.Subject, d.Meter = key.Subject, key.Meter
+	if len(parts) > 1 {
+		d.Parts = parts
+	}
 	return d
 }
 
 // look loads what is stored.
 func (a *attempt) look(ctx context.Context) (err error) {
 	a.stored = true
-	a.view, err = a.engine.store.Load(ctx, a.query)
+	views, err := a.engine.load(ctx, a.queries)
+	if err == nil {
+		a.views = views
+	}
 	return err
 }
 
+// load loads several keys, which the store joins, or one.
+func (e *Engine) load(ctx context.Context, queries []Query) ([]View, error) {
+	if len(queries) > 1 {
+		return e.store.(Joiner).LoadAll(ctx, queries)
+	}
+	v, err := e.store.Load(ctx, queries[0])
+	return []View{v}, err
+}
+
+// commit commits the changes of some of the keys, and takes note of what is stored then.
+func (a *attempt) commit(ctx context.Context, answers []verdict) (done bool, err error) {
+	var changes []Change
+	var at []int
+	for i, answer := range answers {
+		if answer.change != nil {
+			changes, at = append(changes, *answer.change), append(at, i)
+		}
+	}
+	var views []View
+	if len(changes) > 1 {
+		views, done, err = a.engine.store.(Joiner).CommitAll(ctx, changes)
+	} else {
+		var v View
+		v, done, err = a.engine.store.Commit(ctx, changes[0])
+		views = []View{v}
+	}
+	if err != nil {
+		return false, err
+	}
+	a.stored, a.unmet = len(changes) == len(answers), "" // what was not changed was not seen
+	for i, v := range views {
+		a.views[at[i]] = v
+		a.unmet = cmp.Or(a.unmet, changes[i].Unmet(v))
+	}
+	return done, nil
+}
+
 // try decides once and commits what that comes to. It reports whether there is an answer.
-func (a *attempt) try(ctx context.Context) (Decision, bool, error) {
-	answer, err := a.verdict(ctx)
-	if err != nil || answer.change == nil {
-		return answer.decision, true, err
+func (a *attempt) try(ctx context.Context) (all []Decision, over bool, err error) {
+	answers, err := a.verdict(ctx)
+	if err != nil {
+		return nil, true, err
 	}
-	var done bool
-	if a.view, done, err = a.engine.store.Commit(ctx, *answer.change); err != nil {
-		return Decision{}, true, err
+	if !slices.ContainsFunc(answers, func(v verdict) bool { return v.change != nil }) {
+		return a.finish(ctx, answers), true, nil
 	}
-	a.stored = true
-	if !done {
-		a.unmet = answer.change.Unmet(a.view)
+	clears := slices.ContainsFunc(answers, verdict.clears)
+	if clears {
+		answers = onlyClearing(answers)
 	}
-	if answer.clears() {
+	done, err := a.commit(ctx, answers)
+	if err != nil {
+		return nil, true, err
+	}
+	if clears {
 		if done && a.clearings < maxClearings {
 			a.clearings++
 			a.tries-- // nobody was in the way
 		}
-		return Decision{}, false, a.look(ctx)
+		return nil, false, a.look(ctx)
 	}
-	a.unsure = a.unsure || a.view.Unsure
-	if a.unsure && answer.promise.unremembered {
+	a.unsure = a.unsure || slices.ContainsFunc(a.views, func(v View) bool { return v.Unsure })
+	unremembered := slices.ContainsFunc(answers, func(v verdict) bool { return v.promise.unremembered })
+	switch {
+	case a.unsure && unremembered:
 		// No id would keep a second write from charging again.
-		return Decision{}, true, Errorf(OutcomeUnknown, nil, "an attempt to write was lost on its way")
+		return nil, true, Errorf(OutcomeUnknown, nil, "an attempt to write was lost on its way")
+	case done:
+		return a.finish(ctx, answers), true, nil
+	case !a.stored:
+		return nil, false, a.look(ctx)
 	}
-	if !done {
-		return Decision{}, false, nil
+	return nil, false, nil
+}
+
+// onlyClearing keeps the changes of answers that only clear the way.
+func onlyClearing(answers []verdict) (all []verdict) {
+	for _, answer := range answers {
+		if !answer.clears() {
+			answer.change = nil
+		}
+		all = append(all, answer)
 	}
-	return a.finish(ctx, *answer.change, answer.promise), true, nil
+	return all
 }
 
 // verdict decides the intent. A guess is good enough to try a write, whose guard finds out what is
 // wrong with it. But only what is stored can refuse a request, and only what is stored says that
 // neither the plan nor a grant has the units.
-func (a *attempt) verdict(ctx context.Context) (verdict, error) {
-	answer, err := a.decide(ctx)
-	if a.stored || err == nil && answer.change != nil && answer.promise.reason != ReasonRecorded {
-		return answer, err
+func (a *attempt) verdict(ctx context.Context) ([]verdict, error) {
+	answers, err := a.decide(ctx)
+	sure := func(v verdict) bool { return v.change == nil || v.promise.reason == ReasonRecorded }
+	if a.stored || err == nil && !slices.ContainsFunc(answers, sure) {
+		return answers, err
 	}
 	if err := a.look(ctx); err != nil {
-		return verdict{}, err
+		return nil, err
 	}
 	return a.decide(ctx)
 }
 
 // decide decides the intent once, with the whole history at hand if that is needed.
-func (a *attempt) decide(ctx context.Context) (answer verdict, err error) {
-	answer, a.view, err = a.engine.decide(ctx, a.view, a.query, a.intent)
-	return answer, err
+func (a *attempt) decide(ctx context.Context) (answers []verdict, err error) {
+	answers, a.views, err = a.engine.decide(ctx, a.views, a.queries, a.intent)
+	return answers, err
 }
 
-// finish returns the answer once the change is done. From here on nothing can fail: the decision
+// finish returns the answers once the changes are done. From here on nothing can fail: the decision
 // stands, whether or not its figures can be read.
-func (a *attempt) finish(ctx context.Context, done Change, p promise) Decision {
-	a.engine.refile(ctx, done, a.view)
-	d, complete := a.engine.rules.keep(p, done.Key, a.view)
+func (a *attempt) finish(ctx context.Context, answers []verdict) (all []Decision) {
+	for i, answer := range answers {
+		d := answer.decision
+		if answer.change != nil {
+			a.engine.refile(ctx, *answer.change, a.views[i])
+			d = a.figures(ctx, i, answer.change.Key, answer.promise)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// figures turns a promise into the decision, with the figures that are stored by now.
+func (a *attempt) figures(ctx context.Context, i int, key Key, p promise) Decision {
+	d, complete := a.engine.rules.keep(p, key, a.views[i])
 	if !complete {
-		q := a.query
+		q := a.queries[i]
 		q.History = true
 		if v, err := a.engine.store.Load(ctx, q); err == nil {
-			d, _ = a.engine.rules.keep(p, done.Key, v)
+			d, _ = a.engine.rules.keep(p, key, v)
 		}
 	}
 	return d
@@ -157,24 +255,32 @@ func (a *attempt) certain(d Decision, err error) (Decision, error) {
 	// An id that stands for something else, or for nothing that could be ended, keeps a late write
 	// from taking effect.
 	sure := err == nil && d.Allowed || errors.Is(err, Conflict) || errors.Is(err, NotFound) || errors.Is(err, Expired)
-	if !a.unsure || sure || errors.Is(err, OutcomeUnknown) {
-		return d, err
+	switch {
+	case a.unsure && !sure && !errors.Is(err, OutcomeUnknown):
+		return Decision{}, Errorf(OutcomeUnknown, err,
+			"an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+	case err != nil:
+		return Decision{}, err
 	}
-	return Decision{}, Errorf(OutcomeUnknown, err,
-		"an attempt to write was lost on its way and may yet take effect: repeat the same operation id")
+	return d, nil
 }
 
 // decide decides an intent. If the decision needs the whole history, decide loads it and decides
-// again. It returns the view that was decided from, too.
-func (e *Engine) decide(ctx context.Context, v View, q Query, decide intent) (verdict, View, error) {
-	answer, err := decide(v)
+// again. It returns the views that were decided from, too.
+func (e *Engine) decide(ctx context.Context, views []View, queries []Query, decide joint) ([]verdict, []View, error) {
+	answers, err := decide(views)
 	if errors.Is(err, errNeedHistory) {
-		q.History = true
-		if v, err = e.store.Load(ctx, q); err == nil {
-			answer, err = decide(v)
+		queries = slices.Clone(queries)
+		for i := range queries {
+			queries[i].History = true
+		}
+		var whole []View
+		if whole, err = e.load(ctx, queries); err == nil {
+			views = whole
+			answers, err = decide(views)
 		}
 	}
-	return answer, v, err
+	return answers, views, err
 }
 
 // pause waits a little before a later try, so that writers that lose to one another fall apart.
@@ -215,6 +321,26 @@ func (e *Engine) guess(r Request) *View {
 		s.Counters[l.Name] = Counter{Window: l.Period.At(now)}
 	}
 	return &View{State: s, Now: now}
+}
+
+// guesses returns a guess for each meter of r, or none at all.
+func (e *Engine) guesses(r Request) (all []View) {
+	for _, p := range r.parts() {
+		v := e.guess(p)
+		if v == nil {
+			return nil
+		}
+		all = append(all, *v)
+	}
+	return all
+}
+
+// queriesOf returns a query for each meter of r.
+func queriesOf(r Request) (all []Query) {
+	for _, p := range r.parts() {
+		all = append(all, query(p))
+	}
+	return all
 }
 
 func query(r Request) Query {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // deduct decides a deduction that its subject pays alone.
@@ -70,6 +71,9 @@ func (k rules) deductOrReplay(v View, r Request) (verdict, error) {
 
 // deducted answers a deduction whose id is known already.
 func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
+	if err := sameMeters(r, have); err != nil {
+		return verdict{}, err
+	}
 	switch {
 	case have.Kind == KindHold:
 		return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
@@ -79,6 +83,21 @@ func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 			r.Operation, have.what(), r.Cost)
 	}
 	return k.replay(v, r, have, have.reason())
+}
+
+// sameMeters returns a conflict if an operation stands for other meters than a request asks for.
+func sameMeters(r Request, have Record) error {
+	if slices.Equal(have.Also, r.also()) {
+		return nil
+	}
+	say := func(also []string) string {
+		if len(also) == 0 {
+			return "meter " + strconv.Quote(r.Meter) + " alone"
+		}
+		return "meters " + strconv.Quote(r.Meter) + " and " + strings.Join(also, ", ")
+	}
+	return conflict("operation %q stands for %s in %s and is now asked for in %s: an id stands for one piece of work",
+		r.Operation, have.what(), say(have.Also), say(r.also()))
 }
 
 // otherPayer is the conflict if an operation was charged within another organisation than it is now
@@ -112,7 +131,7 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		return final(decided(v, plan, standings, is.Cost, ReasonClosed, false)), nil
 	}
 	from := allocate(standings, v, units)
-	is.Recorded = !from.fits
+	is.Recorded, is.Also = !from.fits, r.also()
 	if is.Recorded && r.Over != RecordOverLimit {
 		d := decided(v, plan, standings, units, refusal(standings, v, units), false)
 		d.Cost = is.Cost

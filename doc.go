@@ -99,7 +99,7 @@
 // Then what is asked and answered, and the pure decision, with a file for each verb:
 //
 //	request decision standing allocation giveback rules answer clear allow
-//	charge hold refund grant
+//	charge hold refund grant several
 //
 // At last the engine and its methods:
 //

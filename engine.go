@@ -3,6 +3,7 @@ package headroom
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -75,6 +76,9 @@ func (e *Engine) validate(r Request, named bool) error {
 	if r.Cost < 0 {
 		return invalid("cost %d: want at least 0", r.Cost)
 	}
+	if err := e.validateMore(r); err != nil {
+		return err
+	}
 	if r.Over > RecordOverLimit {
 		return invalid("unknown policy %d", r.Over)
 	}
@@ -84,6 +88,37 @@ func (e *Engine) validate(r Request, named bool) error {
 	// It matters only for a subject without a stored plan whether the catalog has r.Plan. The
 	// decision finds out.
 	return nil
+}
+
+// validateMore checks the other meters of a request, and that the store joins them.
+func (e *Engine) validateMore(r Request) error {
+	if len(r.More) == 0 {
+		return nil
+	}
+	keys, limits := []Key{r.key()}, len(e.rules.catalog.counters[r.Meter])
+	for _, more := range r.More {
+		if err := e.checkMeter(more.Meter); err != nil {
+			return err
+		}
+		key := Key{Subject: r.Subject, Meter: more.Meter}
+		if slices.Contains(keys, key) {
+			return invalid("meter %q is asked for twice: give its units once", more.Meter)
+		}
+		if more.Cost < 0 {
+			return invalid("cost %d of meter %q: want at least 0", more.Cost, more.Meter)
+		}
+		keys, limits = append(keys, key), limits+len(e.rules.catalog.counters[more.Meter])
+	}
+	store, ok := e.store.(Joiner)
+	if !ok {
+		return invalid("this store does not change several meters in one step: ask for one meter at a time")
+	}
+	return store.Joins(keys, limits)
+}
+
+// needsID reports whether one of the meters of r needs an operation id.
+func (e *Engine) needsID(r Request) bool {
+	return slices.ContainsFunc(r.parts(), func(p Request) bool { return e.rules.catalog.NeedsID(p.Meter) })
 }
 
 func (e *Engine) checkMeter(meter string) error {

@@ -39,6 +39,9 @@ type Record struct {
 	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone.
 	// See View.Older.
 	Within string
+	// Also are the other meters that the same request is about, sorted. Each of them has a record
+	// under the same id.
+	Also []string
 
 	// Windows say what is counted where, without what was refunded. They are sorted by limit, then
 	// by start.
@@ -81,6 +84,7 @@ type Crossing struct {
 //	g5:ID        units drawn from a grant; ID is percent-encoded
 //	>ID          the operation that a refund undoes, percent-encoded
 //	<ORG         the organisation that pays too, percent-encoded
+//	&METER       another meter that the request is about, percent-encoded
 //	^week:80:1779667200
 //	             a threshold that was crossed, in percent, and the start of its window
 //
@@ -116,6 +120,9 @@ func (r Record) String() string {
 	}
 	if r.Within != "" {
 		b.WriteString(" <" + url.QueryEscape(r.Within))
+	}
+	for _, meter := range r.Also {
+		b.WriteString(" &" + url.QueryEscape(meter))
 	}
 	for _, c := range r.Crossed {
 		b.WriteString(" ^" + c.Limit + ":" + strconv.Itoa(c.Percent) + ":" + strconv.FormatInt(c.Start.Unix(), 10))
@@ -187,6 +194,8 @@ func (p *recordParser) part(s string) {
 		p.r.Of = p.id(value)
 	case '<':
 		p.r.Within = p.id(value)
+	case '&':
+		p.r.Also = append(p.r.Also, p.id(value))
 	case '^':
 		limit, rest, _ := strings.Cut(value, ":")
 		percent, start, _ := strings.Cut(rest, ":")
@@ -250,7 +259,7 @@ func (r Record) lapsed(now time.Time) bool {
 // ended returns what is remembered about a hold whose units have come back: where it counted and
 // what it crossed, for repeats of it. If the hold expired, it says when.
 func (r Record) ended(expired bool) Record {
-	e := Record{Kind: KindReleased, Cost: r.Cost, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
+	e := Record{Kind: KindReleased, Cost: r.Cost, Also: r.Also, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
 	for i := range e.Windows {
 		e.Windows[i].Units = 0
 	}

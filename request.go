@@ -1,6 +1,9 @@
 package headroom
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Policy says what to do with a cost that does not fit.
 type Policy byte
@@ -19,6 +22,9 @@ type Request struct {
 	// does not if the meter's Memory says so.
 	Operation string
 	Cost      int64 // units, at least 0
+	// More are other meters in which the same work is charged: all of them or none. Each limit of
+	// each meter is looked at. A repeat must ask for the same meters. The store must be a Joiner.
+	More []Amount
 
 	// Plan is the plan of a subject that has none stored. Empty: the catalog's default.
 	Plan string
@@ -47,6 +53,34 @@ type Request struct {
 	SkipClosed bool
 }
 
+// Amount is a number of units of a meter.
+type Amount struct {
+	Meter string
+	Cost  int64 // units, at least 0
+}
+
+// parts returns a request for each meter of r, its own first. More of a part are the other meters.
+func (r Request) parts() []Request {
+	all := append([]Amount{{r.Meter, r.Cost}}, r.More...)
+	parts := make([]Request, len(all))
+	for i, a := range all {
+		p := r
+		p.Meter, p.Cost, p.More = a.Meter, a.Cost, slices.Delete(slices.Clone(all), i, i+1)
+		parts[i] = p
+	}
+	return parts
+}
+
+// also returns the names of the other meters of r, sorted.
+func (r Request) also() []string {
+	var names []string
+	for _, a := range r.More {
+		names = append(names, a.Meter)
+	}
+	slices.Sort(names)
+	return names
+}
+
 func (r Request) key() Key { return Key{Subject: r.Subject, Meter: r.Meter} }
 
 // Held names the hold that Hold takes for r, for Release and Extend.
@@ -54,7 +88,8 @@ func (r Request) Held() HeldRequest {
 	return HeldRequest{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Plan: r.Plan, AnyPlan: r.AnyPlan, Now: r.Now}
 }
 
-// HeldRequest names a hold that is to be released or to last longer.
+// HeldRequest names a hold that is to be released or to last longer. If the hold is of several
+// meters, any of them names it, and all are released or last longer.
 type HeldRequest struct {
 	Subject, Meter string
 	Operation      string    // under which the units are held
@@ -75,10 +110,18 @@ type RefundRequest struct {
 	// anything else.
 	ID    string
 	Units int64 // at least 0; 0 stands for all that is left of the charge
+	// More are units of other meters of the charge that come back in the same step. If neither
+	// Units nor More says how many, all that is left comes back, in every meter of the charge.
+	More []Amount
 	// Began is when the charged operation began, as in Request. If the charge is not known, it
 	// tells TooOld from NotFound.
 	Began time.Time
 	Now   time.Time // as in Request
+}
+
+// query asks for what is remembered of the refund and of the charge in a meter.
+func (r RefundRequest) query(meter string) Query {
+	return Query{Key: Key{Subject: r.Subject, Meter: meter}, IDs: []string{r.ID, r.Operation}, Now: r.Now}
 }
 
 // GrantRequest asks that a subject gets units beside those of its plan.

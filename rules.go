@@ -14,6 +14,18 @@ type rules struct {
 // what is stored by then.
 type intent func(v View) (verdict, error)
 
+// joint is an intent about several keys, which the store joins. It comes to a verdict for each
+// view. If one is refused, all are final.
+type joint func(views []View) ([]verdict, error)
+
+// alone is the intent as one about one key.
+func (i intent) alone() joint {
+	return func(views []View) ([]verdict, error) {
+		answer, err := i(views[0])
+		return []verdict{answer}, err
+	}
+}
+
 // verdict is what an intent comes to. There are three kinds:
 //
 //   - It is final: nothing is to be written, and decision is the answer.

@@ -14,17 +14,27 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, r.Operation != ""); err != nil {
 		return Decision{}, err
 	}
-	q := query(r)
-	q.Weak = true
-	v, err := e.store.Load(ctx, q)
+	queries := queriesOf(r)
+	for i := range queries {
+		queries[i].Weak = true
+	}
+	views, err := e.load(ctx, queries)
 	if err == nil {
-		var answer verdict
-		if answer, _, err = e.decide(ctx, v, q, e.rules.preflight(r)); err == nil {
-			return answer.decision.of(q.Key, nil), nil
+		var answers []verdict
+		if answers, _, err = e.decide(ctx, views, queries, e.rules.several(r.parts(), e.rules.preflight, e.rules.repeats)); err == nil {
+			var all []Decision
+			for _, answer := range answers {
+				all = append(all, answer.decision)
+			}
+			return together(queries, all), nil
 		}
 	}
 	if e.opts.LetThrough && CodeOf(err).storeFailed() {
-		return Decision{Subject: r.Subject, Meter: r.Meter, Allowed: true, Reason: ReasonUnchecked, Cost: r.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited}, nil
+		var all []Decision
+		for _, p := range r.parts() {
+			all = append(all, Decision{Allowed: true, Reason: ReasonUnchecked, Cost: p.Cost, Plan: r.Plan, Limit: Unlimited, Remaining: Unlimited})
+		}
+		return together(queries, all), nil
 	}
 	return Decision{}, err
 }
@@ -36,13 +46,13 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 // An error means that nothing was decided. After OutcomeUnknown the charge may have been made;
 // after any other error it was not.
 func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
-	if err := e.validate(r, r.Operation != "" || e.rules.catalog.NeedsID(r.Meter)); err != nil {
+	if err := e.validate(r, r.Operation != "" || e.needsID(r)); err != nil {
 		return Decision{}, err
 	}
 	if r.Operation == "" {
 		r.Began = time.Time{} // no id could have been forgotten since
 	}
-	d, err := e.run(ctx, e.guess(r), query(r), e.rules.deduct(r))
+	d, err := e.runAll(ctx, e.guesses(r), r, e.rules.deduct, e.rules.repeats)
 	if r.Operation != "" || err == nil {
 		return d, err
 	}
@@ -68,7 +78,7 @@ func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Deci
 	if r.Renew {
 		decide = e.rules.holdAgain
 	}
-	return e.run(ctx, nil, query(r), decide(r, lasts))
+	return e.runAll(ctx, nil, r, func(p Request) intent { return e.rules.asked(p, decide(p, lasts)) }, e.rules.repeats)
 }
 
 // Settle charges r.Cost, the true cost of a held operation, and ends the hold. The held units are
@@ -80,7 +90,7 @@ func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
 	if err := e.validate(r, true); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(r), e.rules.settle(r))
+	return e.runAll(ctx, nil, r, func(p Request) intent { return e.rules.asked(p, e.rules.settle(p)) }, e.rules.settles)
 }
 
 // Release gives back the units of a hold whose work was not done. If no hold of the operation is
@@ -91,7 +101,7 @@ func (e *Engine) Release(ctx context.Context, r HeldRequest) (Decision, error) {
 	if err := e.validate(of, true); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(of), e.rules.release(of))
+	return e.runHeld(ctx, of, "released", e.rules.release)
 }
 
 // Extend makes a live hold last from now on as long as lasts, in whole seconds. It fails as Release
@@ -101,21 +111,39 @@ func (e *Engine) Extend(ctx context.Context, r HeldRequest, lasts time.Duration)
 	if err := cmp.Or(e.validate(of, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err
 	}
-	return e.run(ctx, nil, query(of), e.rules.extend(of, lasts))
+	return e.runHeld(ctx, of, "extended", func(p Request) intent { return e.rules.extend(p, lasts) })
 }
 
 // Refund gives back units of a charge: once for each r.ID, and never more than was charged. If the
 // window of the charge has closed, the refund corrects its history, and the present window gains
 // nothing.
 func (e *Engine) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
-	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, Began: r.Began, Now: r.Now}
+	of := Request{Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, Cost: r.Units, More: r.More, Began: r.Began, Now: r.Now}
 	if err := cmp.Or(e.validate(of, true), checkText("id of the refund", r.ID, MaxOperation)); err != nil {
 		return Decision{}, err
 	}
 	if r.ID == r.Operation {
 		return Decision{}, invalid("the refund of operation %q needs an id of its own", r.ID)
 	}
-	return e.run(ctx, nil, Query{Key: of.key(), IDs: []string{r.ID, r.Operation}, Now: r.Now}, e.rules.refund(r))
+	if r.Units == 0 && len(r.More) == 0 {
+		d, err := e.run(ctx, nil, r.query(r.Meter), e.rules.refundWhole(r))
+		if of.More = othersOf(err); len(of.More) == 0 {
+			return d, err
+		}
+		if err := e.validateMore(of); err != nil {
+			return Decision{}, err
+		}
+	}
+	of.Operation = r.ID
+	var queries []Query
+	for _, p := range of.parts() {
+		queries = append(queries, r.query(p.Meter))
+	}
+	return e.runJoint(ctx, nil, queries, e.rules.several(of.parts(), func(p Request) intent {
+		part := r
+		part.Meter, part.Units, part.More = p.Meter, p.Cost, p.More
+		return e.rules.refund(part)
+	}, e.rules.refundsAgain))
 }
 
 // Grant adds units, once for each r.ID. They are drawn on when the units of the plan are used up,
@@ -158,4 +186,32 @@ func (e *Engine) run(ctx context.Context, guess *View, q Query, decide intent) (
 	d, v, err := e.attempt(ctx, start{guess: guess}, q, decide)
 	e.settleSeen(ctx, q, v)
 	return d, err
+}
+
+// runAll is run of a request of one meter or several. of decides the part of one meter, and
+// forgotten that of a meter that has forgotten the operation, though another one has not. It begins
+// with guesses or, if that is nil, with a look.
+func (e *Engine) runAll(ctx context.Context, guesses []View, r Request, of func(Request) intent, forgotten func(View, Request, Record) (verdict, error)) (Decision, error) {
+	return e.runJoint(ctx, guesses, queriesOf(r), e.rules.several(r.parts(), of, forgotten))
+}
+
+// runJoint is run of an intent about several keys.
+func (e *Engine) runJoint(ctx context.Context, guesses []View, queries []Query, decide joint) (Decision, error) {
+	d, views, err := e.attemptAll(ctx, guesses, guesses == nil, queries, decide)
+	for i, v := range views {
+		e.settleSeen(ctx, queries[i], v)
+	}
+	return d, err
+}
+
+// runHeld is run about a hold, in all the meters that it is of.
+func (e *Engine) runHeld(ctx context.Context, r Request, done string, of func(Request) intent) (Decision, error) {
+	d, err := e.run(ctx, nil, query(r), e.rules.whole(r.Operation, of(r)))
+	if r.More = othersOf(err); len(r.More) == 0 {
+		return d, err
+	}
+	if err := e.validateMore(r); err != nil {
+		return Decision{}, err
+	}
+	return e.runAll(ctx, nil, r, of, unknownHere(done))
 }

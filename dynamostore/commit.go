@@ -167,6 +167,9 @@ func (w *commit) try(ctx context.Context) ([]headroom.View, outcome, error) {
 	if err := w.prepare(ctx); err != nil {
 		return nil, refused, w.doubtful(err)
 	}
+	if err := w.knowsMeters(); err != nil {
+		return nil, refused, w.doubtful(err)
+	}
 	e, changes := w.build()
 	if err := e.fits(len(changes)); err != nil {
 		return nil, refused, w.doubtful(err)
@@ -202,6 +205,17 @@ func (w *commit) try(ctx context.Context) ([]headroom.View, outcome, error) {
 		}
 	}
 	return views, refused, nil
+}
+
+// knowsMeters returns an error if programs read the item that do not know of several meters in one
+// request.
+func (w *commit) knowsMeters() error {
+	older := func(p part) bool { return w.layout.writes(p.seen) < formatDebts }
+	if len(w.parts) == 1 || !slices.ContainsFunc(w.parts, older) {
+		return nil
+	}
+	return headroom.Errorf(headroom.Rejected, nil,
+		"items of format %d have no requests of several meters; nothing was written. Let Headroom write the newest format, once every program reads it", formatOne)
 }
 
 // build writes the changes in one expression, and returns them as they are written.

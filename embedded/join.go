@@ -191,6 +191,10 @@ func (w *joined) find(p *joinedPart) (err error) {
 	if p.found, err = w.Store.find(c.Key, p.now, c.IDs()...); err == nil {
 		err = w.findHistory(c.Key, p.found.entry, rewritten(c))
 	}
+	if err == nil && p.found.older && len(w.parts) > 1 {
+		err = headroom.Errorf(headroom.Rejected, nil,
+			"format 1 has no requests of several meters; nothing was written. Open the store with the newest format, once every program reads it")
+	}
 	if p.found.older {
 		p.change = c.WithoutDebts()
 	}

@@ -9,6 +9,8 @@ var behaviour = slices.Concat(
 	admission, once, horizons, windows, plans, names, failures, logs,
 	// The rest: indexverbs.go.
 	holds, refunds, grants, limits, carrying, notices, within, debts, interrupted, forgets,
+	// Several meters: indexmeters.go.
+	severalMeters,
 )
 
 // admission: who is admitted and who is refused. The tests are in admission.go.

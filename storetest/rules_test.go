@@ -121,7 +121,7 @@ func citedIn(path string, all map[string]string) error {
 // other.
 func TestRulesAreExplained(t *testing.T) {
 	pages, tests := explained(t), cited(t)
-	for _, r := range slices.Concat(contract, behaviour, crowds) {
+	for _, r := range slices.Concat(contract, behaviour, crowds, crowdsOfMeters) {
 		if _, numbered := tests[r.of]; !numbered {
 			tests[r.of] = "the index of storetest" // a topic
 		}
@@ -155,7 +155,7 @@ func TestCitationsAreRead(t *testing.T) {
 // one name.
 func TestTheIndexIsWhole(t *testing.T) {
 	names := map[string]bool{}
-	for _, r := range slices.Concat(contract, behaviour, crowds) {
+	for _, r := range slices.Concat(contract, behaviour, crowds, crowdsOfMeters) {
 		if r.of == "" || r.name == "" || r.why == "" || r.test == nil || strings.ContainsAny(r.name+r.why, "\n") {
 			t.Errorf("%s: %s: incomplete", r.of, r.name)
 		}

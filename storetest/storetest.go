@@ -30,6 +30,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func Run(t *testing.T, h Harness) {
 
 // Concurrent tests what many writers do at the same time.
 func Concurrent(t *testing.T, h Harness) {
-	for _, r := range crowds {
+	for _, r := range slices.Concat(crowds, crowdsOfMeters) {
 		r.run(t, h)
 	}
 }
