@@ -59,6 +59,9 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if err := e.validate(r, true); err != nil {
 		return DecisionWithin{}, err
 	}
+	if len(r.More) > 0 {
+		return DecisionWithin{}, invalid("within an organisation one meter at a time can be charged")
+	}
 	if organisation == r.Subject {
 		return DecisionWithin{}, invalid("subject %q cannot be its own organisation", organisation)
 	}

@@ -16,6 +16,7 @@ import (
 type spending struct {
 	request headroom.Request
 	at      timeFlag
+	costs   []string // METER=UNITS, if there are several meters
 }
 
 // flags adds the flags of a verb that may charge. Its caller may know the subject's plan.
@@ -123,7 +124,7 @@ func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said,
 		if a.json {
 			a.printJSON(decisionJSON(d))
 		} else {
-			fmt.Fprintln(a.stdout, sentence(words, r.Meter, d))
+			fmt.Fprintln(a.stdout, strings.Join(sentences(words, r.Meter, d), "\n"))
 		}
 		if !d.Allowed {
 			return errRefused
@@ -137,7 +138,14 @@ func (a *app) asked(args []string, s *spending) (*config.Config, headroom.Reques
 	r := s.request
 	r.Subject, r.Now = args[0], s.at.Time
 	cfg, err := a.loadConfig()
-	if err == nil && len(args) > 1 {
+	switch {
+	case err != nil:
+	case len(s.costs) > 0:
+		var all []headroom.Amount
+		if all, err = parseAmounts("--cost", s.costs); err == nil {
+			r.Meter, r.Cost, r.More = all[0].Meter, all[0].Cost, all[1:]
+		}
+	case len(args) > 1:
 		r.Cost, err = parseUnits("cost", args[1])
 	}
 	return cfg, r, err
@@ -162,6 +170,11 @@ type jsonDecision struct {
 
 	// Unremembered says that the charge has no operation id, so that a repeat would charge again.
 	Unremembered bool `json:"unremembered,omitempty"`
+
+	// Parts has an entry for each meter, if there are several. OfMeter is the one whose figures
+	// stand outside.
+	OfMeter string     `json:"of_meter,omitempty"`
+	Parts   []jsonPart `json:"parts,omitempty"`
 }
 
 // jsonLimit says how much of a limit is used, and how much remains.
@@ -192,7 +205,10 @@ func decisionJSON(d answer) jsonDecision {
 	j := jsonDecision{
 		Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
 		Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit),
-		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{}, Unremembered: d.Unremembered,
+		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{}, Unremembered: d.Unremembered, Parts: partsJSON(d),
+	}
+	if len(d.Parts) > 0 {
+		j.OfMeter = d.Meter
 	}
 	if !d.Window.IsZero() {
 		w := windowJSON(d.Window)

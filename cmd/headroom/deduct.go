@@ -25,6 +25,9 @@ Call it after the work has succeeded. An operation id is charged only once. If y
 know the outcome, repeat the same command. With --over record, units that do not fit are
 charged past the limit, since the work is done.
 
+With --cost, given once for each meter, one piece of work is charged in several meters: in
+all of them or in none. The first is the one that other commands may name it by.
+
 You may leave out --operation only if the configuration says "remember: none" for the meter.
 Each such command is then a charge of its own, even if it is meant as a repeat.
 
@@ -35,17 +38,18 @@ SUBJECT. To refund it, use that id, which --json shows.`,
 		Example: `  headroom deduct alice 30 --operation job-17
   headroom deduct alice 30 --operation job-17 --over record
   headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z
-  headroom deduct alice 30 --operation job-17 --within acme`,
-		Args: arguments("SUBJECT", "COST"),
+  headroom deduct alice 30 --operation job-17 --within acme
+  headroom deduct alice --operation call-5 --cost requests=1 --cost tokens=1850`,
 	}
 	spend.flags(cmd)
+	spend.costsFlag(cmd, "SUBJECT", "COST")
 	over := spend.overFlag(cmd)
 	cmd.Flags().Var(&began, "began", "when the work began; if that is too long ago for the id to be\nremembered, the answer is an error, and nothing is charged twice")
 	cmd.Flags().StringVar(&within, "within", "", "an organisation to charge too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needed(cmd, "operation", "the id of the work, by which it is charged only once"); err != nil {
 			cfg, bad := a.loadConfig()
-			if bad != nil || cfg.Catalog.NeedsID(spend.request.Meter) || cmd.Flags().Changed("within") {
+			if bad != nil || len(spend.costs) > 0 || cfg.Catalog.NeedsID(spend.request.Meter) || cmd.Flags().Changed("within") {
 				return cmp.Or(bad, err)
 			}
 		}

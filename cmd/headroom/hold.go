@@ -29,7 +29,6 @@ command, you get the first answer again, and the hold does not last longer. To l
 longer, see "extend".`,
 		Example: `  headroom hold alice 30 --operation job-17 --for 2h
   headroom settle alice 26 --operation job-17`,
-		Args: arguments("SUBJECT", "UNITS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needed(cmd, "operation", "the id of the work, by which you settle or release it later"); err != nil {
 				return err
@@ -44,6 +43,7 @@ longer, see "extend".`,
 		},
 	}
 	spend.flags(cmd)
+	spend.costsFlag(cmd, "SUBJECT", "UNITS")
 	cmd.Flags().Var(&lasts, "for", "how long the units stay reserved, like 2h, 90m or 3d")
 	return cmd
 }

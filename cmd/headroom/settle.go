@@ -23,9 +23,9 @@ charges the whole cost as if nothing had been held.
 An id is settled only once. If you do not know the outcome, repeat the same command.`,
 		Example: `  headroom settle alice 26 --operation job-17
   headroom settle alice 41 --operation job-17 --over record`,
-		Args: arguments("SUBJECT", "UNITS"),
 	}
 	spend.flags(cmd)
+	spend.costsFlag(cmd, "SUBJECT", "UNITS")
 	over := spend.overFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needed(cmd, "operation", "the id under which the units were held"); err != nil {
