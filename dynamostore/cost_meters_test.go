@@ -56,7 +56,8 @@ func TestCostOfMeters(t *testing.T) {
 	deduct := func(id string, replay bool) func() {
 		return func() { d, err := a.engine.Deduct(t.Context(), modelCall(id)); all(replay)(d, err) }
 	}
-	for _, replay := range []bool{false, true} { // the engine sends items along, and now the store knows
+	// The second time the engine sends the item along, and then the store knows that it does.
+	for _, replay := range []bool{false, true} {
 		r := modelCall("job")
 		r.Subject = "another"
 		d, err := a.engine.Deduct(t.Context(), r)
