@@ -37,6 +37,9 @@ func debtsFinishedByAnother(t *testing.T, h Harness) {
 	}
 }
 
+// debtsFinishedTwice lets sixteen callers settle four debts at once. On a loaded machine the time
+// of a look may be over before its turn comes. It then leaves its debts to the next look, as one
+// does that others keep from its write.
 func debtsFinishedTwice(t *testing.T, h Harness) {
 	w := newWorld(t, h)
 	for range 10 {
@@ -54,7 +57,7 @@ func debtsFinishedTwice(t *testing.T, h Harness) {
 				} else {
 					_, err = p.engine.FinishDebts(t.Context())
 				}
-				if err != nil && !errors.Is(err, headroom.Contended) {
+				if err != nil && !leftToTheNext(err) {
 					errs <- err
 				}
 			})
@@ -64,9 +67,19 @@ func debtsFinishedTwice(t *testing.T, h Harness) {
 		for err := range errs {
 			t.Error(err)
 		}
-		p.account.limits()
+		for range 100 {
+			p.account.limits()
+			if len(p.owed()) == 0 {
+				break
+			}
+		}
 		p.settled(40, 40)
 	}
+}
+
+// leftToTheNext reports whether a failed look has only left debts to the next one.
+func leftToTheNext(err error) bool {
+	return errors.Is(err, headroom.Contended) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func debtsLeft(t *testing.T, h Harness) {
