@@ -146,7 +146,9 @@ func (a *attempt) commit(ctx context.Context, answers []verdict) (done bool, err
 	a.stored, a.unmet = len(changes) == len(answers), "" // what was not changed was not seen
 	for i, v := range views {
 		a.views[at[i]] = v
-		a.unmet = cmp.Or(a.unmet, changes[i].Unmet(v))
+		if !done && a.unmet == "" {
+			a.unmet = changes[i].Unmet(v)
+		}
 	}
 	return done, nil
 }

@@ -61,6 +61,9 @@ type Amount struct {
 
 // parts returns a request for each meter of r, its own first. More of a part are the other meters.
 func (r Request) parts() []Request {
+	if len(r.More) == 0 {
+		return []Request{r}
+	}
 	all := append([]Amount{{r.Meter, r.Cost}}, r.More...)
 	parts := make([]Request, len(all))
 	for i, a := range all {
