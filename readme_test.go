@@ -30,18 +30,30 @@ func TestTheReadmesProgramRuns(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	lines := strings.SplitAfter(prints, "\n")
-	week := headroom.ISOWeek(time.Now())
-	for run, want := range []string{prints, strings.Repeat(lines[len(lines)-2], 4)} {
-		c := exec.CommandContext(t.Context(), binary)
-		c.Dir = dir // where its store comes to lie
-		out, err := c.CombinedOutput()
+	again := strings.Repeat(lines[len(lines)-2], 4)
+	for {
+		week, stores := headroom.ISOWeek(time.Now()), t.TempDir()
+		first, second := runIn(t, stores, binary), runIn(t, stores, binary)
 		if headroom.ISOWeek(time.Now()) != week {
-			t.Skip("the week has turned")
+			continue // it turned meanwhile, and what is used with it
 		}
-		if err != nil || string(out) != want {
-			t.Errorf("run %d: %v, printed\n%swant\n%s", run, err, out, want)
+		if first != prints || second != again {
+			t.Errorf("it printed\n%sand then\n%swant\n%sand then\n%s", first, second, prints, again)
 		}
+		return
 	}
+}
+
+// runIn runs a program in a directory and returns what it prints.
+func runIn(t *testing.T, dir, program string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program)
+	c.Dir = dir // where its store comes to lie
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }
 
 // readme returns the Go program of README.md, and the next block after it: what it prints.
