@@ -201,6 +201,10 @@ func (p *play) run() {
 	steps["usage"] = func(*rapid.T) { p.usage(p.key(), p.given()) }
 	steps["set plan"] = func(*rapid.T) { p.setPlan() }
 	steps["refund"] = func(*rapid.T) { p.refund() }
+	if _, joins := p.store.(headroom.Joiner); joins {
+		steps["several"], steps["several more"] = func(*rapid.T) { p.several() }, func(*rapid.T) { p.several() }
+		steps["refund both"] = func(*rapid.T) { p.refundBoth() }
+	}
 	steps["grant"] = func(*rapid.T) { p.grant() }
 	if p.holding {
 		for _, v := range []verb{hold, settle, release, extend} {

@@ -169,6 +169,9 @@ func (p *play) refund() {
 	if w != nil {
 		r.Cost = one(p, "of the cost", 0, w.cost, w.cost/3, w.cost/2, min(w.cost, 1<<60)+1)
 	}
+	if w != nil && w.also != "" && r.Cost == 0 {
+		r.Cost = 1 // all that is left in both meters is the matter of another step
+	}
 	id := one(p, "refund", fmt.Sprint("refund ", p.step), "refund a", "refund b", "id 3")
 	if known := p.oracle.book(key).ids[id]; known != nil && odds(p, "the same refund", 2) {
 		if of := p.oracle.book(key).ids[known.of]; known.kind == headroom.KindRefund && (of == nil || !of.moved) {

@@ -45,6 +45,7 @@ type work struct {
 	expires  time.Time // of a hold
 	of       string    // of a refund
 	within   string    // the organisation that pays for a deduction too
+	also     string    // the other meter that the request was about
 	pieces   []piece   // sorted by start
 	drawn    []draw
 	crossed  []crossing

@@ -163,7 +163,7 @@ func (c *call) extend(lasts time.Duration) answer {
 // refund gives back units of the operation, under an id of its own.
 func (c *call) refund(id string, units int64) answer {
 	if w := c.book.ids[id]; w != nil {
-		if w.kind != headroom.KindRefund || w.of != c.r.Operation || units != 0 && units != w.cost {
+		if w.kind != headroom.KindRefund || w.of != c.r.Operation || units != 0 && units != w.cost || w.also != c.also {
 			return failed(headroom.Conflict)
 		}
 		return c.replay(w, headroom.ReasonRefunded, false)
@@ -181,7 +181,7 @@ func (c *call) refund(id string, units int64) answer {
 	}
 	a := c.giveBack(units, w, headroom.ReasonRefunded, units, func() {
 		w.back += units
-		c.remember(id, &work{kind: headroom.KindRefund, cost: units, of: c.r.Operation})
+		c.remember(id, &work{kind: headroom.KindRefund, cost: units, of: c.r.Operation, also: c.also})
 		c.remember(c.r.Operation, w)
 	})
 	if a.code == "" {

@@ -19,6 +19,7 @@ type call struct {
 	plan string
 	now  time.Time // the store's time
 	dry  bool      // nothing is written
+	also string    // the other meter of the request
 }
 
 func (o *oracle) call(r headroom.Request, now time.Time) *call {
@@ -56,6 +57,8 @@ func (c *call) ask(guess time.Time, within string) answer {
 		c.r.Began = time.Time{}
 	}
 	switch {
+	case w != nil && w.also != c.also:
+		return failed(headroom.Conflict)
 	case w == nil && !guess.Equal(c.now) && c.guessed(guess):
 		w = &work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within}
 		a := c.charge(w, c.r.Cost, guess)
@@ -65,7 +68,7 @@ func (c *call) ask(guess time.Time, within string) answer {
 		}
 		return a
 	case w == nil:
-		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within}, c.r.Cost, c.now)
+		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within, also: c.also}, c.r.Cost, c.now)
 	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
 		return failed(headroom.Conflict)
 	}
