@@ -107,9 +107,8 @@ func together(queries []Query, all []Decision) (d Decision) {
 // look loads what is stored.
 func (a *attempt) look(ctx context.Context) (err error) {
 	a.stored = true
-	views, err := a.engine.load(ctx, a.queries)
-	if err == nil {
-		a.views = views
+	if a.views, err = a.engine.load(ctx, a.queries); err != nil {
+		a.views = make([]View, len(a.queries)) // nothing is known
 	}
 	return err
 }
@@ -141,6 +140,7 @@ func (a *attempt) commit(ctx context.Context, answers []verdict) (done bool, err
 		views = []View{v}
 	}
 	if err != nil {
+		a.views = make([]View, len(a.views)) // nothing is known
 		return false, err
 	}
 	a.stored, a.unmet = len(changes) == len(answers), "" // what was not changed was not seen

@@ -108,6 +108,9 @@ func (p *play) several() {
 	}
 	all, code := p.joint(r).deduct(dry)
 	p.compareParts("both meters", r, d, err, all, code)
+	if !dry {
+		p.wroteBoth(r, all)
+	}
 }
 
 // prepareBoth is prepare of both meters. It reports false if there is nothing to ask.
@@ -155,6 +158,7 @@ func (p *play) refundBoth() {
 	}
 	all, code := p.joint(r).refund(id)
 	p.compareParts("refund of both "+id, r, d, err, all, code)
+	p.wroteBoth(r, all)
 }
 
 // compareParts is compare of a decision about both meters.
@@ -166,7 +170,15 @@ func (p *play) compareParts(call string, r headroom.Request, d headroom.Decision
 	}
 	for i, a := range all {
 		want = append(want, []string{r.Meter, other[r.Meter]}[i]+": "+full(a.Decision))
-		p.wrote(r.Now, a)
 	}
 	p.compare(call, r, strings.Join(got, "\n"), err, strings.Join(want, "\n"), code)
+}
+
+// wroteBoth is wrote of a decision about both meters.
+func (p *play) wroteBoth(r headroom.Request, all []answer) {
+	if !slices.ContainsFunc(all, func(a answer) bool { return !a.Allowed }) {
+		for _, a := range all {
+			p.wrote(r.Now, a)
+		}
+	}
 }

@@ -20,6 +20,7 @@ import (
 type books map[string]*book
 
 type book struct {
+	meter         string
 	plan          string
 	counters      map[string]counter // by limit
 	records       map[string]record  // by id, holds too
@@ -60,15 +61,23 @@ func (x *explorer) read(tables int32) books {
 func readBooks(t memdynamo.Tables) books {
 	all := books{}
 	for _, item := range t.Items("users") {
-		all[str(item["userId"])] = readItem(item)
+		subject := str(item["userId"])
+		all[subject] = readItem(item)
+		all[subject].meter = "slots"
+		if tokens := ofTokens(item); len(tokens) > 0 {
+			all[tokensOf(subject)] = readItem(tokens)
+			all[tokensOf(subject)].meter = "tokens"
+		}
 	}
 	for _, row := range t.Items(ledger) {
 		if b := all[str(row["subject"])]; strings.HasPrefix(str(row["key"]), "owes#") && b != nil {
 			b.listed[str(row["operation"])] = true
 		}
-		// The key is the length of the meter's name, "#", the name, the subject; here there is one
-		// meter.
+		// The key is the length of the meter's name, "#", the name, the subject.
 		b := all[strings.TrimPrefix(str(row["key"]), "5#slots")]
+		if subject, of := strings.CutPrefix(str(row["key"]), "6#tokens"); of {
+			b = all[tokensOf(subject)]
+		}
 		if b == nil {
 			continue
 		}
@@ -246,10 +255,13 @@ func (b books) of(subject string) *book {
 	if b[subject] != nil {
 		return b[subject]
 	}
-	return &book{}
+	if strings.HasSuffix(subject, tokensOf("")) {
+		return &book{meter: "tokens"}
+	}
+	return &book{meter: "slots"}
 }
 
-// limits are those of the plan in force.
+// limits are those of the plan in force, for the meter of the book.
 func (w *world) limits(b *book) []headroom.Limit {
 	name := b.plan
 	if name == "" {
@@ -257,7 +269,7 @@ func (w *world) limits(b *book) []headroom.Limit {
 	}
 	plans := w.catalog.Plans()
 	i := slices.IndexFunc(plans, func(p headroom.Plan) bool { return p.Name == name })
-	return plans[i].Limits
+	return slices.DeleteFunc(slices.Clone(plans[i].Limits), func(l headroom.Limit) bool { return l.Meter != b.meter })
 }
 
 // planned is how many units of its plan a subject could be charged now.

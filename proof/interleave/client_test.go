@@ -361,6 +361,8 @@ type op struct {
 	of      string          // the charge that a refund undoes
 	plan    string          // that is stored
 	within  string          // the organisation
+	both    bool            // it is of the meter tokens too,
+	tokens  int64           // of which it costs so many
 	may     []headroom.Code // errors that it may end with
 }
 
@@ -381,6 +383,12 @@ func (o op) String() string {
 		s += fmt.Sprint(" ", o.cost)
 	case "plan":
 		s += " " + o.plan
+	}
+	if strings.HasSuffix(o.subject, tokensOf("")) {
+		s += " in tokens"
+	}
+	if o.both {
+		s += fmt.Sprint(" and ", o.tokens, " tokens")
 	}
 	if o.of != "" {
 		s += " of " + o.of
@@ -433,7 +441,14 @@ func (d *dying) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 }
 
 func (o op) run(ctx context.Context, c caller) outcome {
-	r := headroom.Request{Subject: o.who(), Meter: "slots", Operation: o.id, Cost: o.cost, Over: o.over}
+	subject, meter := o.who(), "slots"
+	if own, ok := strings.CutSuffix(subject, tokensOf("")); ok {
+		subject, meter = own, "tokens"
+	}
+	r := headroom.Request{Subject: subject, Meter: meter, Operation: o.id, Cost: o.cost, Over: o.over}
+	if o.both {
+		r.More = []headroom.Amount{{Meter: "tokens", Cost: o.tokens}}
+	}
 	var d headroom.Decision
 	var user headroom.Reason
 	var err error
@@ -449,11 +464,11 @@ func (o op) run(ctx context.Context, c caller) outcome {
 	case "extend":
 		d, err = c.engine.Extend(ctx, r.Held(), o.lasts)
 	case "refund":
-		d, err = c.engine.Refund(ctx, headroom.RefundRequest{Subject: o.who(), Meter: "slots", Operation: o.of, ID: o.id, Units: o.cost})
+		d, err = c.engine.Refund(ctx, headroom.RefundRequest{Subject: subject, Meter: meter, Operation: o.of, ID: o.id, Units: o.cost})
 	case "grant":
-		d, err = c.engine.Grant(ctx, headroom.GrantRequest{Subject: o.who(), Meter: "slots", ID: o.id, Units: o.cost, Lasts: o.lasts})
+		d, err = c.engine.Grant(ctx, headroom.GrantRequest{Subject: subject, Meter: meter, ID: o.id, Units: o.cost, Lasts: o.lasts})
 	case "plan":
-		err = c.engine.SetPlan(ctx, o.who(), o.plan)
+		err = c.engine.SetPlan(ctx, subject, o.plan)
 		d.Allowed, d.Reason = err == nil, "stored"
 	case "within":
 		var j headroom.DecisionWithin
@@ -466,7 +481,7 @@ func (o op) run(ctx context.Context, c caller) outcome {
 			d.Allowed, d.Reason, d.Cost = true, headroom.ReasonAdmitted, o.cost
 		}
 	case "look":
-		_, err = c.engine.Usage(ctx, headroom.UsageRequest{Subject: o.who(), Meter: "slots"})
+		_, err = c.engine.Usage(ctx, headroom.UsageRequest{Subject: subject, Meter: meter})
 		d.Allowed, d.Reason = err == nil, "seen"
 	case "sweep":
 		_, err = c.engine.FinishDebts(ctx)

@@ -24,7 +24,11 @@ var (
 // guard names what a term of a condition guards: the kind of request that it stands in, and the
 // term without ids and values.
 func guard(u update, term string) string {
-	term = keyed.ReplaceAllStringFunc(u.plain(term), func(path string) string {
+	plain, prefix := u.plain(term), "quota"
+	if strings.Contains(plain, "quota/tokens/") { // it guards the other meter of a request
+		plain, prefix = strings.ReplaceAll(plain, "quota/tokens/", "quota"), "quota/tokens/"
+	}
+	term = keyed.ReplaceAllStringFunc(plain, func(path string) string {
 		if strings.HasPrefix(path, "quotaPast") && strings.HasSuffix(path, ".more") {
 			return path // it is no total
 		}
@@ -35,20 +39,27 @@ func guard(u update, term string) string {
 		return hashed.ReplaceAllString(keyed.ReplaceAllString(path, "$1*"), "$1.*")
 	})
 	term = values.ReplaceAllString(limit.ReplaceAllString(term, "$1"), "$1")
-	kind := u.kind()
+	kind := u.kind(prefix)
+	if prefix != "quota" && slices.Contains(ofTheOther, term) {
+		return "the other meter: " + term
+	}
 	if strings.HasPrefix(term, "quotaCount BETWEEN") && kind == "write" && strings.Contains(u.plain(u.UpdateExpression), ".used = ") {
 		kind = "drawing" // that the plan is used up
 	}
 	return kind + ": " + strings.TrimSpace(term)
 }
 
-// kind is what an update is for.
-func (u update) kind() string {
+// ofTheOther are guards that count by themselves where they guard the other meter of a request.
+// The rest is the same code as that for a meter alone.
+var ofTheOther = []string{"quotaCount BETWEEN", "attribute_not_exists(quotaOps.*)", "quotaOps.* ="}
+
+// kind is what an update is for, as far as the meter goes whose attributes have this prefix.
+func (u update) kind(prefix string) string {
 	set := u.plain(u.UpdateExpression)
 	switch {
-	case strings.Contains(set, "quotaGen = ") && strings.Contains(set, "quotaSpilt = "):
+	case strings.Contains(set, prefix+"Gen = ") && strings.Contains(set, prefix+"Spilt = "):
 		return "moving ids"
-	case strings.Contains(set, "quotaFormat = ") && strings.Contains(set, "quotaHolds = "):
+	case strings.Contains(set, prefix+"Format = ") && strings.Contains(set, prefix+"Holds = "):
 		return "first write"
 	}
 	return "write"
@@ -81,6 +92,9 @@ type notice struct {
 }
 
 var guards = map[string]notice{
+	"the other meter: quotaCount BETWEEN":                           {world: "the last tokens of several calls"},
+	"the other meter: attribute_not_exists(quotaOps.*)":             {world: "a call and its id in the other meter alone"},
+	"the other meter: quotaOps.* =":                                 {world: "a refund of a call, beside one of the other meter alone"},
 	"first write: quotaCount BETWEEN":                               {world: "beside the seed's own code"},
 	"first write: attribute_not_exists(quotaSpan)":                  {world: "beside the seed's own code", with: []string{"first write: attribute_not_exists(quotaFormat)", "first write: attribute_not_exists(quotaOps)"}},
 	"first write: quotaWeek =":                                      {why: "the seed's own code turns no week in these worlds"},

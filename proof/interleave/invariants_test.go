@@ -15,6 +15,10 @@ func (x *explorer) lacks(o op, tables int32, clock uint8) bool {
 	if x.invariants.lacks != nil {
 		return x.invariants.lacks(x, o, tables, clock)
 	}
+	if o.both {
+		slots, tokens := o.parts()
+		return x.lacks(slots, tables, clock) || x.lacks(tokens, tables, clock)
+	}
 	all, now := x.read(tables), x.times[clock]
 	short := func(subject string, cost int64) bool { return cost > x.room(all.of(subject), now) }
 	held := func(subject, id string) (r record, known, live bool) {
@@ -49,6 +53,9 @@ func (x *explorer) check(before, after int32, clock uint8) string {
 			return wrong + " (of " + subject + ")"
 		}
 		if wrong := is.owes(subject); wrong != "" {
+			return wrong
+		}
+		if wrong := is.together(subject); wrong != "" {
 			return wrong
 		}
 	}
@@ -326,7 +333,7 @@ func (x *explorer) ended(s state) string {
 		return x.invariants.ended(x, s)
 	}
 	type identity struct{ subject, id, verb string }
-	first, outcomes := map[identity]outcome{}, map[identity][]outcome{}
+	first, outcomes, asked := map[identity]outcome{}, map[identity][]outcome{}, map[identity]op{}
 	for c := range x.clients {
 		for _, out := range x.lists[x.nodes[s.node[c]].outcomes] {
 			o := x.clients[c].ops[out.op]
@@ -334,7 +341,7 @@ func (x *explorer) ended(s state) string {
 				continue
 			}
 			id := identity{o.who(), o.id, o.verb}
-			outcomes[id] = append(outcomes[id], out)
+			outcomes[id], asked[id] = append(outcomes[id], out), o
 			if f, ok := first[id]; out.allowed && !ok {
 				first[id] = out
 			} else if _, forgotten := x.charged(o, s.clock); out.allowed && o.charges() && !out.agrees(f) && !forgotten {
@@ -352,7 +359,7 @@ func (x *explorer) ended(s state) string {
 				}
 			}
 		}
-		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost}
+		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost, both: asked[id].both, tokens: asked[id].tokens}
 		_, forgotten := x.charged(o, s.clock)
 		if fresh > 1 && id.verb != "extend" && !forgotten {
 			return fmt.Sprintf("rule 5: %s %s is told twice that it was done now", id.verb, id.id)
