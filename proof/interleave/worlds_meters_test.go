@@ -102,7 +102,7 @@ func meterWorlds() []*world {
 		},
 		{
 			name: "a call and its id in the other meter alone", times: still, faults: 1, kinds: mayLose | mayCrash, before: old,
-			clients: []script{does(deduct("a", 30).and(40).or(headroom.Conflict)), does(deduct("a", 40).ofTokens().or(headroom.Conflict))},
+			clients: []script{does(deduct("a", 30).and(20).or(headroom.Conflict)), does(deduct("a", 20).ofTokens().or(headroom.Conflict))},
 		},
 		{
 			name: "a call that is held and settled, beside its release", times: still, faults: 1, kinds: mayLose,
@@ -121,7 +121,8 @@ func meterWorlds() []*world {
 			clients: []script{does(refund("r", "old", 0)), does(refund("r", "old", 0)), does(refund("s", "old", 10, headroom.Invalid))},
 		},
 		{
-			name: "a refund of a call, beside one of the other meter alone", times: still, faults: 1, kinds: mayLose, before: old,
+			name: "a refund of a call, beside one of the other meter alone", times: still, faults: 1, kinds: mayLose,
+			before:  []past{old[0], {sunday, deduct("other", 10).and(30)}},
 			clients: []script{does(refund("r", "old", 0)), does(refund("s", "old", 10, headroom.Invalid).ofTokens())},
 		},
 		{
