@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // deduct decides a deduction that its subject pays alone.
@@ -91,10 +90,14 @@ func sameMeters(r Request, have Record) error {
 		return nil
 	}
 	say := func(also []string) string {
-		if len(also) == 0 {
-			return "meter " + strconv.Quote(r.Meter) + " alone"
+		text := "meter " + strconv.Quote(r.Meter)
+		for _, meter := range also {
+			text += " and " + strconv.Quote(meter)
 		}
-		return "meters " + strconv.Quote(r.Meter) + " and " + strings.Join(also, ", ")
+		if len(also) == 0 {
+			text += " alone"
+		}
+		return text
 	}
 	return conflict("operation %q stands for %s in %s and is now asked for in %s: an id stands for one piece of work",
 		r.Operation, have.what(), say(have.Also), say(r.also()))

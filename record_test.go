@@ -23,9 +23,10 @@ var recorded = map[string]Record{
 	"x75@week:1779667200*0 x1779670000": {
 		Kind: KindReleased, Cost: 75, Expires: unixTime(1779670000), Windows: []ChargedWindow{{"week", unixTime(1779667200), 0}},
 	},
-	"r12 >a+b%26%3E%00": {Kind: KindRefund, Cost: 12, Of: "a b&>\x00"},
-	"d30 <acme+%26+co":  {Kind: KindDeduct, Cost: 30, Within: "acme & co"},
-	"g50 x1779670000":   {Kind: KindGrant, Cost: 50, Expires: unixTime(1779670000)},
+	"r12 >a+b%26%3E%00":   {Kind: KindRefund, Cost: 12, Of: "a b&>\x00"},
+	"d30 <acme+%26+co":    {Kind: KindDeduct, Cost: 30, Within: "acme & co"},
+	"d1 &a+%26+b &tokens": {Kind: KindDeduct, Cost: 1, Also: []string{"a & b", "tokens"}},
+	"g50 x1779670000":     {Kind: KindGrant, Cost: 50, Expires: unixTime(1779670000)},
 	"d9223372036854775807@l-_0:253402300799*5 -12 g5:%3A+%2C g7:%E6%97%A5": {
 		Kind: KindDeduct, Cost: math.MaxInt64, Refunded: 12,
 		Windows: []ChargedWindow{{"l-_0", unixTime(253402300799), 5}}, Grants: []GrantUse{{": ,", 5}, {"日", 7}},

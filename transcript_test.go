@@ -172,6 +172,26 @@ func (d teller) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return v, done, err
 }
 
+func (d teller) LoadAll(ctx context.Context, queries []headroom.Query) ([]headroom.View, error) {
+	views, err := d.Store.LoadAll(ctx, queries)
+	for i, v := range views {
+		d.s.tell("look at "+queries[i].Key.Subject+", meter "+queries[i].Key.Meter, d.s.shown(v, queries[i].IDs)...)
+	}
+	return views, err
+}
+
+func (d teller) CommitAll(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error) {
+	views, done, err := d.Store.CommitAll(ctx, changes)
+	for i, c := range changes {
+		text, _ := c.MarshalText()
+		d.s.tell("write in one step to "+c.Key.Subject+", meter "+c.Key.Meter, strings.Split(strings.TrimSpace(string(text)), "\n")[2:]...)
+		if unmet := c.Unmet(views[i]); !done && unmet != "" {
+			d.s.tell("not done, in no meter: " + unmet)
+		}
+	}
+	return views, done, err
+}
+
 // stored is what is stored of a subject.
 func (s *story) stored(subject string) headroom.View {
 	v, err := s.store.Load(context.Background(), headroom.Query{Key: headroom.Key{Subject: subject, Meter: meter}, History: true})
@@ -202,7 +222,7 @@ func (s *story) shown(v headroom.View, ids []string) []string {
 // do obeys a command.
 func (s *story) do(words []string) {
 	switch words[0] {
-	case "plan": // plan NAME LIMIT UNITS [carry N] [at PERCENT]
+	case "plan": // plan NAME LIMIT UNITS [meter NAME] [carry N] [at PERCENT]
 		s.plan(words[1:])
 	case "clock": // clock TIME: the store's, and the host's
 		s.now = s.moment(words[1])
@@ -220,6 +240,9 @@ func (s *story) do(words []string) {
 	default:
 		decision, err := s.ask(s.engine(false), words)
 		s.tell(said(decision, err))
+		for _, p := range decision.Parts {
+			s.tell("    of " + p.Meter + ": " + said(p.Decision, nil))
+		}
 	}
 }
 
@@ -230,9 +253,12 @@ func (s *story) plan(words []string) {
 	}
 	l := headroom.Limit{Meter: meter, Name: words[1], Period: period, Units: s.number(words[2])}
 	for i := 3; i+1 < len(words); i += 2 {
-		if words[i] == "carry" {
+		switch words[i] {
+		case "carry":
 			l.CarryOver = s.number(words[i+1])
-		} else {
+		case "meter":
+			l.Meter = words[i+1]
+		default:
 			l.Thresholds = append(l.Thresholds, int(s.number(words[i+1])))
 		}
 	}
@@ -255,6 +281,9 @@ func (s *story) ask(e *headroom.Engine, words []string) (headroom.Decision, erro
 	}
 	said := map[string]string{}
 	for i := 0; i < len(rest); i += 2 {
+		if name, also := strings.CutPrefix(rest[i], "+"); also {
+			r.More = append(r.More, headroom.Amount{Meter: name, Cost: s.number(rest[i+1])})
+		}
 		said[rest[i]] = rest[i+1]
 	}
 	if said["policy"] == "record" {

@@ -102,8 +102,10 @@ func keepsRecords(t *testing.T, h Harness) {
 	}
 	within := charged(30)
 	within.Within = "acme & co"
+	several := charged(30)
+	several.Also = []string{"micro-dollars & cents", "tokens"}
 	all := map[string]*headroom.Record{
-		"rich": rich, "within": within, "held": reserved(7), "plain": charged(0),
+		"rich": rich, "within": within, "several": several, "held": reserved(7), "plain": charged(0),
 		"refund": {Kind: headroom.KindRefund, Cost: 10, Of: "a b,c:#%/\x00\u65e5"},
 		"grant":  {Kind: headroom.KindGrant, Cost: 10, Expires: base.Add(day)},
 	}

@@ -81,15 +81,15 @@ func meterWorlds() []*world {
 	old := []past{{sunday, deduct("old", 40).and(50)}}
 	all := []*world{
 		{
-			name: "the last tokens of several calls", times: still, faults: 1, kinds: mayLose, before: old,
-			clients: []script{does(deduct("a", 10).and(30)), does(deduct("b", 10).and(30)), does(deduct("c", 50), deduct("d", 5).and(20))},
+			name: "the last tokens of several calls", times: turn, faults: 2, kinds: mayLose | mayCrash, before: old,
+			clients: []script{does(deduct("a", 10).and(30), deduct("e", 1).and(15)), does(deduct("b", 10).and(30), refund("r", "old", 0)), does(deduct("c", 50), deduct("d", 5).and(20))},
 		},
 		{
 			name: "the first calls of a subject in two meters", times: turn, faults: 1, kinds: mayLose,
 			clients: []script{does(deduct("a", 60).and(20)), does(deduct("b", 20).and(60)), does(deduct("c", 30))},
 		},
 		{
-			name: "several meters at a week's turn", times: turn, faults: 1, kinds: mayLose, before: old,
+			name: "several meters at a week's turn", times: turn, faults: 2, kinds: mayLose | mayCrash, before: old,
 			clients: []script{does(deduct("a", 60).and(20)), does(deduct("b", 20).and(60)), does(deduct("c", 70))},
 		},
 		{
@@ -105,7 +105,7 @@ func meterWorlds() []*world {
 			clients: []script{does(deduct("a", 30).and(20).or(headroom.Conflict)), does(deduct("a", 20).ofTokens().or(headroom.Conflict))},
 		},
 		{
-			name: "a call that is held and settled, beside its release", times: still, faults: 1, kinds: mayLose,
+			name: "a call that is held and settled, beside its release", times: turn, faults: 2, kinds: mayLose | mayCrash,
 			before: []past{{sunday, deduct("old", 40).and(50)}, {sunday, hold("a", 20, time.Hour).and(40)}},
 			clients: []script{
 				does(settle("a", 10, headroom.Conflict).and(45)), does(release("a", headroom.Conflict, headroom.NotFound)), does(deduct("b", 30).and(20)),
@@ -126,7 +126,7 @@ func meterWorlds() []*world {
 			clients: []script{does(refund("r", "old", 0)), does(refund("s", "old", 10, headroom.Invalid).ofTokens())},
 		},
 		{
-			name: "a call beside ids that move", times: still, faults: 1, kinds: mayLose | mayLeave, full: 1, catalog: wideMeters, large: true,
+			name: "a call beside ids that move", times: still, faults: 2, kinds: mayLose | mayLeave | mayCrash, full: 1, catalog: wideMeters, large: true,
 			clients: []script{does(deduct("a", 1).and(40)), does(deduct("b", 1).and(40), deduct("a", 1).and(40))},
 		},
 		{
