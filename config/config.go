@@ -6,12 +6,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
 	"os"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -63,7 +66,7 @@ func Default() *Config {
 
 // Load reads a file.
 func Load(path string) (*Config, error) {
-	text, err := os.ReadFile(path)
+	text, err := read(path)
 	if err != nil {
 		var cause *fs.PathError
 		if errors.As(err, &cause) {
@@ -72,6 +75,19 @@ func Load(path string) (*Config, error) {
 		return nil, headroom.Errorf(headroom.Invalid, err, "the configuration %s cannot be read", path)
 	}
 	return Parse(path, text)
+}
+
+// mostBytes bounds a configuration. It has room for more than 20,000 plans.
+const mostBytes = 4 << 20
+
+// read reads a file, or as much of it as shows that it is too long.
+func read(path string) (text []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, file.Close()) }()
+	return io.ReadAll(io.LimitReader(file, mostBytes+1))
 }
 
 // Parse reads the text of a file; name stands in errors.
@@ -93,6 +109,7 @@ type reading struct {
 	*document
 	config   *Config
 	plans    []headroom.Plan
+	steps    []step
 	fallback string
 	horizon  time.Duration              // of all meters; zero: not given
 	memory   map[string]headroom.Memory // by meter
@@ -153,13 +170,12 @@ func (r *reading) allMeters(n ast.Node) error {
 }
 
 func (r *reading) allPlans(n ast.Node) error {
-	r.plans = nil
-	return r.entries(n, "a plan", func(name string, n ast.Node) error {
-		plan := headroom.Plan{Name: name}
-		if err := r.check(n, append(r.plans, plan), nil); err != nil {
-			return err
-		}
-		err := r.keys(n, map[string]func(ast.Node) error{
+	r.plans, r.steps = nil, nil
+	err := r.entries(n, "a plan", func(name string, n ast.Node) error {
+		r.plans = append(r.plans, headroom.Plan{Name: name})
+		plan := &r.plans[len(r.plans)-1]
+		r.steps = append(r.steps, step{n, len(r.plans), 0})
+		return r.keys(n, map[string]func(ast.Node) error{
 			"limits": func(n ast.Node) error {
 				return r.items(n, func(n ast.Node) error {
 					limit, err := r.limit(n)
@@ -167,13 +183,36 @@ func (r *reading) allPlans(n ast.Node) error {
 						return err
 					}
 					plan.Limits = append(plan.Limits, limit)
-					return r.check(n, append(r.plans, plan), nil)
+					r.steps = append(r.steps, step{n, len(r.plans), len(plan.Limits)})
+					return nil
 				})
 			},
 		}, "limits")
-		r.plans = append(r.plans, plan)
-		return err
 	})
+	return cmp.Or(r.wrongStep(), err) // what it finds stands before err in the file
+}
+
+// step is how much of the plans had been read after a plan's name or one of its limits.
+type step struct {
+	node   ast.Node
+	plans  int
+	limits int // of the last of the plans
+}
+
+// wrongStep finds the first step after which the plans are wrong, and returns what is wrong there.
+// What is wrong stays wrong, whatever follows. So few of the steps need to be tried.
+func (r *reading) wrongStep() error {
+	after := func(s step) error {
+		plans := slices.Clone(r.plans[:s.plans])
+		last := &plans[s.plans-1]
+		last.Limits = last.Limits[:s.limits]
+		return r.check(s.node, plans, nil)
+	}
+	last := len(r.steps) - 1
+	if last < 0 || after(r.steps[last]) == nil {
+		return nil
+	}
+	return after(r.steps[sort.Search(last, func(i int) bool { return after(r.steps[i]) != nil })])
 }
 
 func (r *reading) limit(n ast.Node) (headroom.Limit, error) {

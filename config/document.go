@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,14 +34,22 @@ func (e *Error) Error() string {
 // Unwrap makes e Invalid.
 func (e *Error) Unwrap() error { return headroom.Invalid }
 
-// Excerpt shows the line with a mark below the column.
+// Excerpt shows the line with a mark below the column. Of a long line it shows what is around it.
 func (e *Error) Excerpt() string {
+	const around = 80
 	number := fmt.Sprintf("%5d | ", e.Line)
-	before := []rune(e.Source)
-	before = before[:min(max(e.Column-1, 0), len(before))]
+	line := []rune(e.Source)
+	at := min(max(e.Column-1, 0), len(line))
+	if len(line) > at+around {
+		line = append(slices.Clone(line[:at+around]), []rune(" ...")...)
+	}
+	if at > around {
+		line = append([]rune("... "), line[at-around:]...)
+		at = around + len("... ")
+	}
 	// A tab before the mark keeps its width.
-	blank := regexp.MustCompile(`[^\t]`).ReplaceAllString(string(before), " ")
-	return number + e.Source + "\n" + strings.Repeat(" ", len(number)) + blank + "^"
+	blank := regexp.MustCompile(`[^\t]`).ReplaceAllString(string(line[:at]), " ")
+	return number + string(line) + "\n" + strings.Repeat(" ", len(number)) + blank + "^"
 }
 
 // document reads the values of one YAML file. The library's own decoder is not strict enough for an
@@ -52,6 +61,10 @@ type document struct {
 
 // parse returns the root of the file, nil if the file says nothing.
 func (d *document) parse() (ast.Node, error) {
+	d.source = strings.TrimPrefix(d.source, "\ufeff") // some editors begin a file with this mark
+	if err := d.readable(); err != nil {
+		return nil, err
+	}
 	file, err := parser.ParseBytes([]byte(d.source), 0)
 	if err != nil {
 		var wrong yaml.Error
@@ -72,6 +85,37 @@ func (d *document) parse() (ast.Node, error) {
 		root = doc.Body
 	}
 	return root, nil
+}
+
+// mostNested bounds how deep lists and mappings lie in one another. The time that the parser takes
+// grows with the square of that.
+const mostNested = 64
+
+var (
+	// noStructure is what a line quotes, and its comment.
+	noStructure = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|(?:^|[ \t])#.*`)
+	// opens are the dashes at the beginning of a line that each open a list.
+	opens = regexp.MustCompile(`^(?:[ \t]*[-?][ \t])*`)
+)
+
+// readable refuses what the parser would make nonsense of, or would take very long for.
+func (d *document) readable() error {
+	if len(d.source) > mostBytes {
+		return d.at(1, 1, fmt.Sprintf("the file has more than %d MiB", mostBytes>>20))
+	}
+	open, count := 0, strings.Count
+	for i, line := range lines(d.source) {
+		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
+			return d.at(i+1, 1, "this is no text in UTF-8: save the file in that encoding")
+		}
+		line = noStructure.ReplaceAllString(line, "")
+		open += count(line, "[") + count(line, "{") - count(line, "]") - count(line, "}")
+		dashes := opens.FindString(line)
+		if open > mostNested || count(dashes, "-")+count(dashes, "?") > mostNested {
+			return d.at(i+1, 1, fmt.Sprintf("more than %d lists and mappings in one another", mostNested))
+		}
+	}
+	return nil
 }
 
 // keys reads a mapping with fixed keys. Each of needed must be there.
@@ -215,14 +259,16 @@ func first(n ast.Node) ast.Node {
 
 // at is the fault at a place. A value that is not there has one too, but past the end of its line.
 func (d *document) at(line, column int, message string) error {
-	lines := lineEnd.Split(d.source, -1)
-	line = min(max(line, 1), len(lines))
-	source := lines[line-1]
+	all := lines(d.source)
+	line = min(max(line, 1), len(all))
+	source := all[line-1]
 	return &Error{File: d.file, Line: line, Column: min(max(column, 1), utf8.RuneCountInString(source)+1), Message: message, Source: source}
 }
 
-// lineEnd is what ends a line in YAML (1.2.2, 5.4).
-var lineEnd = regexp.MustCompile(`\r\n?|\n`)
+// lineEnds are what ends a line in YAML (1.2.2, 5.4).
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+func lines(text string) []string { return strings.Split(lineEnds.Replace(text), "\n") }
 
 // ParseDuration reads days ("15d", "15 days"), or what time.ParseDuration reads.
 func ParseDuration(text string) (time.Duration, error) {
