@@ -10,7 +10,7 @@ import (
 // decided returns the decision that v and its standings give. charged says that the cost is already
 // in the counts.
 func decided(v View, plan plan, standings []standing, cost int64, why Reason, charged bool) Decision {
-	d := Decision{Allowed: true, Reason: why, Plan: plan.name, Cost: cost, Granted: grantsLeft(v)}
+	d := Decision{Allowed: true, Reason: why, Plan: plan.name, Cost: cost, Granted: grantsLeft(v), Unseen: v.State.unseen()}
 	var refused int64
 	switch why {
 	case ReasonOverLimit, ReasonNeverFits:
@@ -62,7 +62,7 @@ func (k rules) keep(p promise, key Key, after View) (d Decision, complete bool) 
 		standings = append(standings, s)
 	}
 	d = decided(after, plan, standings, p.cost, p.reason, true)
-	d.Expires, d.Unremembered = p.expires, p.unremembered
+	d.Expires, d.Live, d.Unremembered = p.expires, !p.expires.IsZero(), p.unremembered
 	if p.record != nil {
 		d.Window = p.record.shownWindow(standings, d)
 		d.Crossed = p.record.notices(key, standings, p.reason)

@@ -60,9 +60,15 @@ type Decision struct {
 	// End.
 	Window  Window
 	Granted int64 // units that live grants have left
-	// Expires is when the operation's hold ends: a hold that was taken, replayed or extended. Zero:
-	// no hold of the operation is live. So a replay with a zero Expires covers no work.
+	// Live says that a hold of the operation is live: it was taken or extended now, or it was taken
+	// before and has not ended. A replayed hold that is not live covers no work.
+	Live bool
+	// Expires is when a live hold ends. It is zero if Live is false.
 	Expires time.Time
+	// Unseen says that nothing is stored of the subject in this meter: no plan, count, grant, hold
+	// or id. Nobody has written about it yet, or it was forgotten. A refusal changes nothing, so
+	// the subject of one can be unseen. A subject that has used nothing, but has been seen, is not.
+	Unseen bool
 
 	Limits []LimitState // every limit of the meter, sorted by name
 	// Crossed are the thresholds that the operation crossed, with this decision or one before it. A

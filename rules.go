@@ -65,7 +65,7 @@ func (v verdict) clears() bool { return v.change != nil && v.promise.reason == "
 // until returns v with the time at which the operation's hold ends.
 func (v verdict) until(expires time.Time) verdict {
 	if v.change == nil {
-		v.decision.Expires = expires
+		v.decision.Expires, v.decision.Live = expires, true
 	} else {
 		v.promise.expires = expires
 	}

@@ -40,6 +40,12 @@ type State struct {
 	Epoch, EpochBefore time.Time
 }
 
+// unseen reports whether nothing is stored of the subject. Every write of the engine leaves a label
+// of ids, so a state without one comes from another writer, or from none.
+func (s State) unseen() bool {
+	return s.Plan == "" && s.Epoch.IsZero() && len(s.Counters)+len(s.Holds)+len(s.Grants)+len(s.Debts) == 0
+}
+
 // Counter counts the units of one limit in one window.
 type Counter struct {
 	Window  Window

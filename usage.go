@@ -9,6 +9,7 @@ import (
 type Usage struct {
 	Subject, Meter string
 	Plan           string
+	Unseen         bool                  // as in Decision: nothing is stored of the subject
 	Granted        int64                 // units that live grants have left
 	Grants         map[string]GrantUsage // live grants, by id
 	Holds          map[string]HoldUsage  // live holds, by operation
@@ -61,7 +62,8 @@ type UsageRequest struct {
 	Now            time.Time // as in Request
 }
 
-// Usage reads what a subject has used of a meter. A subject that nobody has seen has used nothing.
+// Usage reads what a subject has used of a meter. A subject that nobody has seen has used nothing,
+// and Usage.Unseen tells it from one that has been seen.
 // If Usage sees debts it settles them, as each look does: see DeductWithin.
 func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 	of := Request{Subject: r.Subject, Meter: r.Meter, Plan: r.Plan, Now: r.Now}
@@ -86,7 +88,7 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: map[string]HoldUsage{}, Debts: map[string]DebtUsage{}}
+	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Unseen: v.State.unseen(), Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: map[string]HoldUsage{}, Debts: map[string]DebtUsage{}}
 	for _, id := range liveGrants(v) {
 		u.Grants[id] = GrantUsage(v.grant(id))
 	}

@@ -68,7 +68,7 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 // held past a limit: r.Over does not matter.
 //
 // A repeat of the same Operation is answered with the first decision, and moves no expiry: see
-// Extend, and Request.Renew. Decision.Expires tells whether a hold is live.
+// Extend, and Request.Renew. Decision.Live tells whether a hold is live.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
 	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
 		return Decision{}, err

@@ -166,7 +166,7 @@ func (p *Pipeline) request(j Job, id string) headroom.Request {
 func (p *Pipeline) hold(ctx context.Context, r headroom.Request) (headroom.Decision, error) {
 	r.Renew = true
 	d, err := p.engine.Hold(ctx, r, p.opts.Hold)
-	if err != nil || !d.Replay || d.Expires.IsZero() {
+	if err != nil || !d.Replay || !d.Live {
 		// It was taken now, or refused. Or it is a replay of a charge, which holds nothing.
 		return d, err
 	}

@@ -320,3 +320,35 @@ func beyondInt64(t *testing.T, h Harness) {
 	a.admit("g", 200, 200)
 	a.uses(200, total(base, math.MaxInt64))
 }
+
+// unseenIsTold checks that a subject of which nothing is stored is told from one that has used
+// nothing, and that looks and refusals leave it unseen.
+func unseenIsTold(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	is := func(a account, want bool) {
+		t.Helper()
+		d, err := a.engine.Preflight(t.Context(), a.request("", 1))
+		if u := a.usage(); err != nil || d.Unseen != want || u.Unseen != want {
+			t.Fatalf("unseen is %t in a preflight and %t in the usage, %v: want %t", d.Unseen, u.Unseen, err, want)
+		}
+	}
+	is(a, true)
+	d, err := a.engine.Deduct(t.Context(), a.request("too much", 201))
+	if err != nil || d.Allowed || !d.Unseen {
+		t.Fatalf("a refusal stores nothing: %s, %v", full(d), err)
+	}
+	is(a, true)
+	if d, err = a.engine.Deduct(t.Context(), a.request("nothing", 0)); err != nil || d.Unseen {
+		t.Fatalf("after a charge of 0: %s, %v", full(d), err)
+	}
+	is(a, false)
+	a.uses(0)
+	is(a.of(a.subject+" & co"), true)
+
+	planned := w.account(200)
+	if err := planned.engine.SetPlan(t.Context(), planned.subject, "free"); err != nil {
+		t.Fatal(err)
+	}
+	is(planned, false)
+}

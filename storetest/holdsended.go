@@ -15,9 +15,9 @@ import (
 func (a account) lives(v verb, r headroom.Request, want headroom.Reason, until time.Time, replay bool) {
 	a.w.Helper()
 	d, err := a.ask(v, r)
-	if err != nil || d.Reason != want || !d.Expires.Equal(until) || d.Replay != replay {
-		a.w.Fatalf("%s %q: %s, live until %s, replay %v, %v: want %s until %s, replay %v", v, r.Operation, text(d),
-			short(d.Expires), d.Replay, err, want, short(until), replay)
+	if err != nil || d.Reason != want || !d.Expires.Equal(until) || d.Live == until.IsZero() || d.Replay != replay {
+		a.w.Fatalf("%s %q: %s, live %t until %s, replay %v, %v: want %s until %s, replay %v", v, r.Operation, text(d),
+			d.Live, short(d.Expires), d.Replay, err, want, short(until), replay)
 	}
 }
 

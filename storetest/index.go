@@ -31,6 +31,8 @@ var admission = []rule{
 		"while one writer repairs a window another still adds to it, and its units count too"},
 	{"rule 3", "the first deduction of a window obeys the limit", firstObeysTheLimit,
 		"a window that opens with a charge has a limit already"},
+	{"rule 4", "a subject that nobody has seen is told from one that has used nothing", unseenIsTold,
+		"a mistyped name looks like a customer who has used nothing, and support must see which it is"},
 	{"rule 4", "a refusal changes nothing", refusalChangesNothing,
 		"a caller who is refused may ask for less, and must find all as it was"},
 	{"case 9", "an item of last week at its limit", lastWeekAtItsLimit,

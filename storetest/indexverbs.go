@@ -21,7 +21,7 @@ var holds = []rule{
 		"a worker repeats each of its calls, and whatever became of the hold the first answer stands"},
 	{"rule 9", "one id has one life", oneLife,
 		"an id that was deducted cannot be held, and one that was settled cannot be released"},
-	{"rule 9", "a decision says until when its hold is live", liveUntil,
+	{"rule 9", "a decision says whether its hold is live, and until when", liveUntil,
 		"nobody may take the replay of a hold that has ended for one that covers work"},
 	{"rule 9", "a hold that ended is taken anew, if that is asked", renewed,
 		"work that starts late is covered again, or refused"},

@@ -324,7 +324,7 @@ func (p *play) usage(key headroom.Key, given time.Time) {
 
 // shown shows every field of a usage.
 func shown(u headroom.Usage) string {
-	s := fmt.Sprintf("plan %q, %d granted: %s", u.Plan, u.Granted, usageText(u.Limits...))
+	s := fmt.Sprintf("plan %q, unseen %t, %d granted: %s", u.Plan, u.Unseen, u.Granted, usageText(u.Limits...))
 	for _, id := range slices.Sorted(maps.Keys(u.Grants)) {
 		g := u.Grants[id]
 		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, short(g.Expires))

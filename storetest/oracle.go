@@ -23,6 +23,7 @@ type oracle struct {
 
 // book is what is known of one subject and meter.
 type book struct {
+	subject    string
 	windows    map[string]*standingWindow // the stored window of each limit that was charged
 	works      []*work                    // all that was ever charged or held
 	ids        map[string]*work           // those whose ids are remembered
@@ -84,6 +85,7 @@ type crossing struct {
 func (o *oracle) book(k headroom.Key) *book {
 	if o.books[k] == nil {
 		o.books[k] = &book{
+			subject: k.Subject,
 			windows: map[string]*standingWindow{}, ids: map[string]*work{}, aside: map[string]*work{},
 			gifts: map[string]*gift{},
 		}
@@ -242,7 +244,7 @@ func (o *oracle) decision(b *book, all []stand, plan string, now time.Time, why 
 	refused := why == headroom.ReasonOverLimit || why == headroom.ReasonNeverFits
 	d := headroom.Decision{
 		Allowed: !refused && why != headroom.ReasonClosed, Reason: why, Plan: plan, Cost: cost, Limit: math.MaxInt64,
-		Remaining: math.MaxInt64, Granted: b.granted(now),
+		Remaining: math.MaxInt64, Granted: b.granted(now), Unseen: o.unseen(b),
 	}
 	var strictest *stand
 	never := func(s *stand) bool { return refused && asked-d.Granted > s.most() }
@@ -293,6 +295,9 @@ func (w *work) shows(d headroom.Decision, all []stand, first bool) headroom.Deci
 	return d
 }
 
+// unseen reports whether nobody has written about a subject: each write begins a generation of ids.
+func (o *oracle) unseen(b *book) bool { return b.young.IsZero() && o.stored[b.subject] == "" }
+
 // usage is what a subject has used at the time now.
 func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroom.Code) {
 	b, plan := o.book(key), o.plan(key.Subject, "")
@@ -301,6 +306,7 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 		return headroom.Usage{}, headroom.Invalid
 	}
 	u := headroom.Usage{
+		Unseen:  o.unseen(b),
 		Subject: key.Subject, Meter: key.Meter, Plan: plan,
 		Granted: b.granted(now), Grants: map[string]headroom.GrantUsage{}, Holds: map[string]headroom.HoldUsage{},
 	}

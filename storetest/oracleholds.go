@@ -25,7 +25,7 @@ func (c *call) hold(lasts time.Duration) answer {
 // until adds to an answer until when its hold is live, if one was taken.
 func (c *call) until(lasts time.Duration, a answer) answer {
 	if a.code == "" && a.Allowed {
-		a.Expires = c.now.Add(lasts)
+		a.Expires, a.Live = c.now.Add(lasts), true
 	}
 	return a
 }

@@ -308,7 +308,7 @@ func (c *call) replay(w *work, why headroom.Reason, ofHold bool) answer {
 	d.Replay = true
 	d.Crossed = c.notices(w, all, why)
 	if ofHold && w.kind == headroom.KindHold && !w.lapsed(c.now) {
-		d.Expires = w.expires
+		d.Expires, d.Live = w.expires, true
 	}
 	return answer{Decision: d}
 }

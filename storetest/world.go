@@ -147,8 +147,11 @@ func text(d headroom.Decision) string {
 // full shows every field of a decision.
 func full(d headroom.Decision) string {
 	s := text(d)
-	if !d.Expires.IsZero() {
-		s += "; held until " + short(d.Expires)
+	if d.Live || !d.Expires.IsZero() {
+		s += fmt.Sprintf("; held until %s (%t)", short(d.Expires), d.Live)
+	}
+	if d.Unseen {
+		s += "; unseen"
 	}
 	for _, l := range d.Limits {
 		s += "; " + limitText(l)

@@ -164,7 +164,9 @@ type jsonDecision struct {
 	Remaining *int64          `json:"remaining"`
 	Window    *jsonWindow     `json:"window"` // null if there is no limit
 	Granted   int64           `json:"granted"`
+	Live      bool            `json:"live"` // a hold of the operation is live
 	Expires   *time.Time      `json:"expires,omitempty"`
+	Unseen    bool            `json:"unseen"` // nothing is stored of the subject in this meter
 	Limits    []jsonAsked     `json:"limits"`
 	Crossed   []jsonNotice    `json:"crossed"`
 
@@ -205,7 +207,7 @@ func decisionJSON(d answer) jsonDecision {
 	j := jsonDecision{
 		Allowed: d.Allowed, Reason: d.Reason, Replay: d.Replay, Plan: d.Plan, Cost: d.Cost, LimitName: d.LimitName,
 		Used: d.Used, Held: d.Held, Limit: unlessUnlimited(d.Limit, d.Limit), Remaining: unlessUnlimited(d.Remaining, d.Limit),
-		Granted: d.Granted, Limits: []jsonAsked{}, Crossed: []jsonNotice{}, Unremembered: d.Unremembered, Parts: partsJSON(d),
+		Granted: d.Granted, Live: d.Live, Unseen: d.Unseen, Limits: []jsonAsked{}, Crossed: []jsonNotice{}, Unremembered: d.Unremembered, Parts: partsJSON(d),
 	}
 	if len(d.Parts) > 0 {
 		j.OfMeter = d.Meter
@@ -306,6 +308,9 @@ func notes(d answer) string {
 	}
 	if d.Granted > 0 {
 		fmt.Fprintf(&b, "; grants have %s more", thousands(d.Granted))
+	}
+	if d.Unseen {
+		b.WriteString("; nothing is stored of this subject")
 	}
 	for _, l := range d.Limits {
 		switch {

@@ -237,6 +237,7 @@ type jsonExplanation struct {
 	Subject string          `json:"subject"`
 	Meter   string          `json:"meter"`
 	Plan    string          `json:"plan"`
+	Unseen  bool            `json:"unseen"`  // nothing is stored of the subject in this meter
 	Cost    *int64          `json:"cost"`    // null if no cost was given
 	Allowed *bool           `json:"allowed"` // null if no cost was given
 	Reason  headroom.Reason `json:"reason,omitempty"`
@@ -266,7 +267,7 @@ type jsonExplained struct {
 func (x *explanation) json() jsonExplanation {
 	d := x.decision
 	j := jsonExplanation{
-		Subject: x.subject, Meter: x.meter, Plan: d.Plan, Fits: unlessUnlimited(x.fits(), x.fits()), InTheWay: []string{},
+		Subject: x.subject, Meter: x.meter, Plan: d.Plan, Unseen: d.Unseen, Fits: unlessUnlimited(x.fits(), x.fits()), InTheWay: []string{},
 		Limits: []jsonExplained{}, Holds: holdsJSON(x.usage), Granted: d.Granted, Grants: grantsJSON(x.usage),
 	}
 	if x.asked {

@@ -41,9 +41,14 @@ func (x *explanation) plan() string {
 	}
 	plan := fmt.Sprintf("%s is on plan %s", printable(x.subject), printable(x.decision.Plan))
 	if len(limits) == 0 {
-		return fmt.Sprintf("%s, which sets no limit on %s.", plan, printable(x.meter))
+		plan = fmt.Sprintf("%s, which sets no limit on %s.", plan, printable(x.meter))
+	} else {
+		plan = fmt.Sprintf("%s: at most %s.", plan, list(limits))
 	}
-	return fmt.Sprintf("%s: at most %s.", plan, list(limits))
+	if x.decision.Unseen {
+		plan += " Nothing is stored of this subject yet: the name may be mistyped."
+	}
+	return plan
 }
 
 // verdict says whether the cost fits now, and what does.

@@ -51,7 +51,7 @@ longer, see "extend".`,
 // untilExpiry adds to a decision when the hold of its operation ends.
 func untilExpiry(d headroom.Decision, err error) (answer, error) {
 	a := answer{Decision: d, expires: d.Expires}
-	if err == nil && d.Allowed && d.Expires.IsZero() {
+	if err == nil && d.Allowed && !d.Live {
 		// A repeat always gets the first answer, but whoever is about to begin the work must know.
 		a.note = "nothing is held under this id any more, since it was settled or released or has expired"
 	}

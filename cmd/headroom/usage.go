@@ -24,8 +24,8 @@ func (a *app) usageCommand() *cobra.Command {
 		Use:   "usage SUBJECT",
 		Short: "Show what a subject has used, what remains, and when the window ends",
 		Long: `Show for each limit what SUBJECT has used in the current window, how much remains, when
-the window ends, and what was used in earlier windows. A subject that is not known yet has
-used nothing.`,
+the window ends, and what was used in earlier windows. A subject of which nothing is stored
+has used nothing, and the answer says that it is unseen.`,
 		Example: `  headroom usage alice
   headroom usage alice --json
   headroom usage user-04 --at 1993-12-31   # after a replay of a log from that year`,
@@ -99,7 +99,7 @@ func usageJSON(u headroom.Usage) any {
 		limits = append(limits, jsonLimitUsage{limitJSON(l.LimitState), totalsJSON(l)})
 	}
 	return map[string]any{
-		"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "limits": limits,
+		"subject": u.Subject, "meter": u.Meter, "plan": u.Plan, "unseen": u.Unseen, "limits": limits,
 		"holds": holdsJSON(u), "granted": u.Granted, "grants": grantsJSON(u), "debts": debtsJSON(u),
 	}
 }
@@ -160,6 +160,9 @@ func listed[T, J any](things map[string]T, at func(T) time.Time, entry func(id s
 
 func (a *app) printUsage(u headroom.Usage, now time.Time) {
 	fmt.Fprintf(a.stdout, "%s, %s, plan %s\n", printable(u.Subject), printable(u.Meter), printable(u.Plan))
+	if u.Unseen {
+		fmt.Fprintln(a.stdout, "nothing is stored of this subject: nobody has written about it yet")
+	}
 	for _, l := range u.Limits {
 		fmt.Fprintln(a.stdout)
 		a.printLimit(l, now)
