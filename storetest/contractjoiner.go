@@ -9,28 +9,54 @@ import (
 	"github.com/lumcast/headroom"
 )
 
-// meters are two meters of one subject on a store that joins them.
-type meters struct {
+// joinable are two keys that a store joins.
+type joinable struct {
 	a, b bare
 	headroom.Joiner
 }
 
-// newMeters reports false if the store joins no keys, as it need not.
-func newMeters(t *testing.T, h Harness) (meters, bool) {
-	a := newBare(t, h)
-	b := a
-	b.key.Meter = "tokens"
-	j, ok := a.store.(headroom.Joiner)
-	if ok {
-		if err := j.Joins([]headroom.Key{a.key, b.key}, 2); err != nil {
-			t.Fatalf("Joins of two meters of one subject, with a limit each: %v", err)
+// eachJoinable runs f on two meters of one subject, and on two subjects, if the store joins those. A
+// store need not join any.
+func eachJoinable(t *testing.T, h Harness, f func(*testing.T, joinable)) {
+	for _, subjects := range []bool{false, true} {
+		a := newBare(t, h)
+		b := a
+		if b.key.Meter = "tokens"; subjects {
+			b.key = headroom.Key{Subject: a.key.Subject + "2", Meter: a.key.Meter}
+		}
+		j, ok := a.store.(headroom.Joiner)
+		if !ok {
+			return
+		}
+		switch err := j.Joins([]headroom.Key{a.key, b.key}, 2); {
+		case err == nil:
+			f(t, joinable{a, b, j})
+		case !subjects || headroom.CodeOf(err) != headroom.Invalid:
+			t.Errorf("Joins of two keys with a limit each, of two subjects: %t: %v", subjects, err)
+		default:
+			refusesToJoin(t, joinable{a, b, j})
 		}
 	}
-	return meters{a, b, j}, ok
+}
+
+// refusesToJoin: what a store does not join, it neither loads nor changes in one step.
+func refusesToJoin(t *testing.T, p joinable) {
+	if _, err := p.LoadAll(t.Context(), []headroom.Query{{Key: p.a.key}, {Key: p.b.key}}); headroom.CodeOf(err) != headroom.Invalid {
+		t.Errorf("LoadAll of keys that the store does not join: %v", err)
+	}
+	changes := []headroom.Change{p.a.of(opened("week", 30)), p.b.of(opened("week", 5))}
+	if _, made, err := p.CommitAll(t.Context(), changes); made || headroom.CodeOf(err) != headroom.Invalid {
+		t.Errorf("CommitAll of keys that the store does not join made the changes: %t, %v", made, err)
+	}
+	for _, b := range []bare{p.a, p.b} {
+		if d := differ(b.load(headroom.Query{}), headroom.View{}); d != "" {
+			t.Errorf("after that Load shows\n%s", d)
+		}
+	}
 }
 
 // load shows both keys at one moment, and checks that Load shows the same of each.
-func (p meters) load(ids ...string) []headroom.View {
+func (p joinable) load(ids ...string) []headroom.View {
 	p.a.Helper()
 	views, err := p.LoadAll(p.a.Context(), []headroom.Query{{Key: p.a.key, IDs: ids, History: true}, {Key: p.b.key, IDs: ids, History: true}})
 	if err != nil || len(views) != 2 {
@@ -38,7 +64,7 @@ func (p meters) load(ids ...string) []headroom.View {
 	}
 	for i, of := range []bare{p.a, p.b} {
 		if d := differ(views[i], of.load(headroom.Query{IDs: ids, History: true})); d != "" {
-			p.a.Fatalf("LoadAll and Load show different things of meter %q:\n%s", of.key.Meter, d)
+			p.a.Fatalf("LoadAll and Load show different things of %q:\n%s", of.key, d)
 		}
 		if !views[i].Now.Equal(p.a.now()) {
 			p.a.Fatalf("LoadAll is answered at %s: want the clock's %s", views[i].Now, p.a.now())
@@ -54,7 +80,7 @@ func (b bare) of(c headroom.Change) headroom.Change {
 }
 
 // commit sends a change of each key, and expects that both are made or refused, as done says.
-func (p meters) commit(what string, a, b headroom.Change, done bool) {
+func (p joinable) commit(what string, a, b headroom.Change, done bool) {
 	p.a.Helper()
 	changes := []headroom.Change{p.a.of(a), p.b.of(b)}
 	ids := append(a.IDs(), b.IDs()...)
@@ -70,10 +96,10 @@ func (p meters) commit(what string, a, b headroom.Change, done bool) {
 			want = after(c, want)
 		}
 		if d := differ(stored[i], want); d != "" {
-			p.a.Fatalf("%s: CommitAll says that it made the changes: %t, and then LoadAll shows of meter %q\n%s", what, made, c.Key.Meter, d)
+			p.a.Fatalf("%s: CommitAll says that it made the changes: %t, and then LoadAll shows of %q\n%s", what, made, c.Key, d)
 		}
 		if want = only(want, c.IDs()); differ(views[i], want) != "" {
-			p.a.Fatalf("%s: CommitAll returns a view of meter %q with\n%s", what, c.Key.Meter, differ(views[i], want))
+			p.a.Fatalf("%s: CommitAll returns a view of %q with\n%s", what, c.Key, differ(views[i], want))
 		}
 	}
 }
@@ -90,11 +116,10 @@ func only(v headroom.View, ids []string) headroom.View {
 	return v
 }
 
-func joinsChanges(t *testing.T, h Harness) {
-	p, ok := newMeters(t, h)
-	if !ok {
-		return
-	}
+func joinsChanges(t *testing.T, h Harness) { eachJoinable(t, h, allOrNone) }
+
+func allOrNone(t *testing.T, p joinable) {
+	h := p.a.h
 	p.load("id")
 	for i, guards := range []struct {
 		what string
@@ -140,11 +165,9 @@ func joinsChanges(t *testing.T, h Harness) {
 
 // joinsInOneStep: what many commit of both keys at once is never seen of one alone, and the keys
 // come in either order.
-func joinsInOneStep(t *testing.T, h Harness) {
-	p, ok := newMeters(t, h)
-	if !ok {
-		return
-	}
+func joinsInOneStep(t *testing.T, h Harness) { eachJoinable(t, h, ofOneMoment) }
+
+func ofOneMoment(t *testing.T, p joinable) {
 	const writers, units, fit = 40, 8, 25
 	p.commit("the first", opened("week", 0), opened("week", 0), true)
 	var made atomic.Int64
@@ -176,7 +199,7 @@ func joinsInOneStep(t *testing.T, h Harness) {
 }
 
 // torn looks at both keys until ctx ends, and says if the one shows what the other does not.
-func (p meters) torn(ctx context.Context) string {
+func (p joinable) torn(ctx context.Context) string {
 	for ctx.Err() == nil {
 		views, err := p.LoadAll(context.WithoutCancel(ctx), []headroom.Query{{Key: p.a.key}, {Key: p.b.key}})
 		if err != nil {
