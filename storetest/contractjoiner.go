@@ -15,8 +15,8 @@ type joinable struct {
 	headroom.Joiner
 }
 
-// eachJoinable runs f on two meters of one subject, and on two subjects, if the store joins those. A
-// store need not join any.
+// eachJoinable runs f on two meters of one subject, and on two subjects, if the store joins those.
+// A store need not join any.
 func eachJoinable(t *testing.T, h Harness, f func(*testing.T, joinable)) {
 	for _, subjects := range []bool{false, true} {
 		a := newBare(t, h)

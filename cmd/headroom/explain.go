@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var (
 		request headroom.Request
-		cost    string
+		costs   []string
 		at      = timeFlag{name: "at"}
 	)
 	cmd := &cobra.Command{
@@ -25,13 +26,15 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: `Answer "why was I refused?" in sentences that you can paste into a reply. They tell the plan,
 how much of each limit is used, which operations hold units and until when, which grants are
 left, and what fits now. With --cost they also tell which limit is in the way, and when the
-cost fits, if nothing else is spent until then.
+cost fits, if nothing else is spent until then. Of work that costs several meters, give
+--cost METER=UNITS once for each: it fits if all of them do.
 
 Refusals are not stored, so this explains what would be decided now, by the same rules. It
 writes nothing. The exit status is 0 whatever the answer is. For a yes or no, see "preflight".`,
 		Example: `  headroom explain alice
   headroom explain alice --cost 40
-  headroom explain alice --cost 40 --json`,
+  headroom explain alice --cost 40 --json
+  headroom explain alice --cost requests=1 --cost tokens=1850`,
 		Args: arguments("SUBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.loadConfig()
@@ -39,31 +42,65 @@ writes nothing. The exit status is 0 whatever the answer is. For a yes or no, se
 				return err
 			}
 			request.Subject, request.Now = args[0], at.Time
-			asked := cmd.Flags().Changed("cost")
-			if asked {
-				if request.Cost, err = parseUnits("--cost", cost); err != nil {
-					return err
-				}
+			parts, err := explained(request.Meter, costs)
+			if err != nil {
+				return err
 			}
 			return a.withEngine(cmd.Context(), cfg, func(engine *headroom.Engine) error {
-				x, err := a.explain(cmd.Context(), engine, cfg, request, asked)
-				if err != nil {
-					return err
+				var all []explanation
+				for _, part := range parts {
+					r := request
+					r.Meter, r.Cost = part.Meter, part.Cost
+					x, err := a.explain(cmd.Context(), engine, cfg, r, len(costs) > 0)
+					if err != nil {
+						return err
+					}
+					all = append(all, x)
 				}
-				if a.json {
-					a.printJSON(x.json())
-				} else {
-					x.print(a.stdout)
-				}
+				a.printExplanations(all)
 				return nil
 			})
 		},
 	}
 	meterFlag(cmd, &request.Meter)
-	cmd.Flags().StringVar(&cost, "cost", "", "explain whether this cost fits")
+	cmd.Flags().StringArrayVar(&costs, "cost", nil, "explain whether this cost fits; or METER=UNITS, once for each meter")
 	planFlag(cmd, &request.Plan)
 	cmd.Flags().Var(&at, "at", atUsage)
 	return cmd
+}
+
+// explained are the meters and costs that are asked about: a number of units of the meter, or
+// METER=UNITS for each.
+func explained(meter string, costs []string) ([]headroom.Amount, error) {
+	switch {
+	case len(costs) == 0:
+		return []headroom.Amount{{Meter: meter}}, nil
+	case len(costs) == 1 && !strings.Contains(costs[0], "="):
+		n, err := parseUnits("--cost", costs[0])
+		return []headroom.Amount{{Meter: meter, Cost: n}}, err
+	}
+	return parseAmounts("--cost", costs)
+}
+
+// printExplanations prints one explanation, or those of several meters one after the other.
+func (a *app) printExplanations(all []explanation) {
+	if a.json && len(all) == 1 {
+		a.printJSON(all[0].json())
+		return
+	}
+	var parts []any
+	for i, x := range all {
+		if parts = append(parts, x.json()); a.json {
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		x.print(a.stdout)
+	}
+	if a.json {
+		a.printJSON(map[string]any{"parts": parts})
+	}
 }
 
 // explanation is what there is to say about a subject and a cost.
