@@ -249,7 +249,9 @@ func (r *reading) mode(n ast.Node) (headroom.Mode, error) {
 			return m, nil
 		}
 	}
-	return 0, r.fault(n, "unknown mode %q: want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)", name)
+	return 0, r.fault(n,
+		"unknown mode %q: want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)",
+		name)
 }
 
 // thresholds reads rising percents. An empty list asks for no notices.
@@ -310,7 +312,8 @@ func (r *reading) duration(n ast.Node) (time.Duration, error) {
 	}
 	d, err := ParseDuration(text)
 	if err != nil || d < time.Minute || d > headroom.MaxHorizon || d%time.Minute != 0 {
-		return 0, r.fault(n, "%q: want whole minutes, from 1m to %dd: 15d, 360h or 90m", text, headroom.MaxHorizon/(24*time.Hour))
+		return 0, r.fault(n, "%q: want whole minutes, from 1m to %dd: 15d, 360h or 90m", text,
+			headroom.MaxHorizon/(24*time.Hour))
 	}
 	return d, nil
 }

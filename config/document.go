@@ -138,7 +138,8 @@ func (d *document) keys(n ast.Node, known map[string]func(ast.Node) error, neede
 
 // entries reads a mapping and calls each with every key, in the file's order. If known is given,
 // any other key is a fault. what says in messages what a key names.
-func (d *document) entries(n ast.Node, what string, each func(key string, value ast.Node) error, known ...map[string]func(ast.Node) error) error {
+func (d *document) entries(n ast.Node, what string, each func(key string, value ast.Node) error,
+	known ...map[string]func(ast.Node) error) error {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -158,7 +159,8 @@ func (d *document) entries(n ast.Node, what string, each func(key string, value 
 		}
 		for _, keys := range known {
 			if _, ok := keys[key]; !ok {
-				return d.fault(entry.Key, "unknown key %q: want %s", key, strings.Join(sortedKeys(keys), ", "))
+				return d.fault(entry.Key, "unknown key %q: want %s", key,
+					strings.Join(sortedKeys(keys), ", "))
 			}
 		}
 		if err := each(key, entry.Value); err != nil {
@@ -262,7 +264,13 @@ func (d *document) at(line, column int, message string) error {
 	all := lines(d.source)
 	line = min(max(line, 1), len(all))
 	source := all[line-1]
-	return &Error{File: d.file, Line: line, Column: min(max(column, 1), utf8.RuneCountInString(source)+1), Message: message, Source: source}
+	return &Error{
+		File:    d.file,
+		Line:    line,
+		Column:  min(max(column, 1), utf8.RuneCountInString(source)+1),
+		Message: message,
+		Source:  source,
+	}
 }
 
 // lineEnds are what ends a line in YAML (1.2.2, 5.4).

@@ -59,7 +59,8 @@ func (p *Pipeline) charge(ctx context.Context, j Job, seen sighting) (sighting, 
 // chargeByDefault charges under the default plan, past the limit if need be. The user's plan may
 // have left the configuration, which is why the charge was invalid. The work is done, and must not
 // stay uncharged for that. If this fails too, the answer is the first error.
-func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Request, why error) (headroom.Decision, error) {
+func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Request,
+	why error) (headroom.Decision, error) {
 	r.AnyPlan, r.Over = true, headroom.RecordOverLimit
 	d, err := p.deduct(ctx, r, j.Held)
 	if err != nil {
@@ -77,7 +78,9 @@ func (p *Pipeline) chargeByDefault(ctx context.Context, j Job, r headroom.Reques
 // tried. There may be a hold that the record does not tell of, a hold may have been forgotten, and
 // an earlier charge may have been made the other way, which is then found as its repeat.
 func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (headroom.Decision, error) {
-	ways := []func(context.Context, headroom.Request) (headroom.Decision, error){p.engine.Deduct, p.engine.Settle}
+	ways := []func(context.Context, headroom.Request) (headroom.Decision, error){
+		p.engine.Deduct, p.engine.Settle,
+	}
 	if held {
 		slices.Reverse(ways)
 	}
@@ -85,7 +88,8 @@ func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (h
 	if !errors.Is(err, headroom.NotFound) && !errors.Is(err, headroom.Conflict) {
 		return d, err
 	}
-	if other, err := ways[1](ctx, r); !errors.Is(err, headroom.NotFound) && !errors.Is(err, headroom.Conflict) {
+	other, err := ways[1](ctx, r)
+	if !errors.Is(err, headroom.NotFound) && !errors.Is(err, headroom.Conflict) {
 		return other, err
 	}
 	return d, err
@@ -94,7 +98,8 @@ func (p *Pipeline) deduct(ctx context.Context, r headroom.Request, held bool) (h
 // refusal says in words why the quota refused.
 func refusal(d headroom.Decision) string {
 	if d.Reason == headroom.ReasonNeverFits {
-		return fmt.Sprintf("%d units do not fit the limit of %d in any window (plan %s)", d.Cost, d.Limit, d.Plan)
+		return fmt.Sprintf("%d units do not fit the limit of %d in any window (plan %s)", d.Cost,
+			d.Limit, d.Plan)
 	}
 	return fmt.Sprintf("%d units asked, %d of %d remain in %s (plan %s); more from %s",
 		d.Cost, d.Remaining, d.Limit, d.Window.Key, d.Plan, d.Window.End.Format("2006-01-02 15:04 MST"))

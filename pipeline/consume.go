@@ -112,7 +112,8 @@ func (m message) due(have Job, found bool) (Job, bool, error) {
 	case m.Attempt == job.Attempt+1 && job.Status == Failed:
 		return Job{ID: m.JobID, UserID: m.UserID, Status: Queued, Attempt: m.Attempt}, true, nil
 	case m.Attempt > job.Attempt && job.Status != Succeeded && job.Status != OverQuota && job.Status != Unpaid:
-		return job, false, conflict("attempt %d of job %q follows on a failure of attempt %d, but that one is %s",
+		return job, false, conflict(
+			"attempt %d of job %q follows on a failure of attempt %d, but that one is %s",
 			m.Attempt, m.JobID, m.Attempt-1, job.Status)
 	case m.Attempt != job.Attempt:
 		return job, false, nil
@@ -271,7 +272,8 @@ func (p *Pipeline) letGo(ctx context.Context, mine Job) {
 		return
 	}
 	now, found, err := p.jobs.Get(ctx, mine.ID)
-	if err != nil || !found || now.UserID == mine.UserID && (now.Attempt != mine.Attempt || now.Status != OverQuota) {
+	if err != nil || !found ||
+		now.UserID == mine.UserID && (now.Attempt != mine.Attempt || now.Status != OverQuota) {
 		return
 	}
 	_ = p.release(ctx, mine, operation(mine.ID, mine.Attempt))

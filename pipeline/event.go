@@ -78,7 +78,8 @@ func (p *Pipeline) Callback(ctx context.Context, event json.RawMessage) (Result,
 
 // notAnEnd says that an event is none that the callback understands.
 func notAnEnd(err error) error {
-	return headroom.Errorf(headroom.Invalid, err, "the event is neither of the last step nor of a status change")
+	return headroom.Errorf(headroom.Invalid, err,
+		"the event is neither of the last step nor of a status change")
 }
 
 // read turns an event into an outcome. It returns false if the event tells of no end.
@@ -89,7 +90,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 	}
 	if change.Source == "" {
 		var last lastStep
-		if err := json.Unmarshal(event, &last); err != nil || last.Status != "SUCCEEDED" && last.Status != "FAILED" {
+		if err := json.Unmarshal(event, &last); err != nil ||
+			last.Status != "SUCCEEDED" && last.Status != "FAILED" {
 			return outcome{}, false, notAnEnd(err)
 		}
 		x := Execution{
@@ -103,7 +105,8 @@ func (p *Pipeline) read(ctx context.Context, event []byte) (outcome, bool, error
 	x := Execution{Status: d.Status, Error: d.Error, Cause: d.Cause}
 	switch {
 	case change.Source != "aws.states" || d.Name == "" || d.Status == "":
-		return outcome{}, false, invalid("the event of source %q is no status change of an execution", change.Source)
+		return outcome{}, false, invalid(
+			"the event of source %q is no status change of an execution", change.Source)
 	case d.Status == "RUNNING" || d.Status == "PENDING_REDRIVE":
 		return outcome{}, false, nil
 	case d.Input == nil, d.Status == "SUCCEEDED" && d.Output == nil, d.Status == "FAILED" && d.Error == "":
@@ -187,7 +190,8 @@ func readInput(name string, x Execution) (outcome, error) {
 	var o outcome
 	input, err := readFields(x.Input)
 	if err != nil {
-		return o, headroom.Errorf(headroom.Invalid, err, "the input of execution %q is not a JSON object", name)
+		return o, headroom.Errorf(headroom.Invalid, err,
+			"the input of execution %q is not a JSON object", name)
 	}
 	var s stamp
 	if raw, ok := input[stampKey]; ok {

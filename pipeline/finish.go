@@ -192,7 +192,8 @@ func (p *Pipeline) release(ctx context.Context, j Job, id string) error {
 // noHold reports whether err says that an id holds nothing: it never did, the hold is over, or the
 // id stands for a charge.
 func noHold(err error) bool {
-	return errors.Is(err, headroom.NotFound) || errors.Is(err, headroom.Expired) || errors.Is(err, headroom.Conflict)
+	return errors.Is(err, headroom.NotFound) || errors.Is(err, headroom.Expired) ||
+		errors.Is(err, headroom.Conflict)
 }
 
 // sighting is what a handler found and did, for its answer and for the log.

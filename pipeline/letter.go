@@ -53,7 +53,8 @@ func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 	case m.Attempt < last:
 		l.Reason, l.Over = fmt.Sprintf("attempt %d of the job is %s", last, j.Status), true
 	case m.Attempt > last:
-		l.Reason = fmt.Sprintf("attempt %d follows on a failure, but attempt %d is %s", m.Attempt, last, j.Status)
+		l.Reason = fmt.Sprintf("attempt %d follows on a failure, but attempt %d is %s", m.Attempt,
+			last, j.Status)
 	default:
 		_, _, err := m.due(j, true)
 		if err != nil {
@@ -61,7 +62,8 @@ func ReadLetter(ctx context.Context, jobs Jobs, body []byte) (Letter, error) {
 			break
 		}
 		l.Next = last
-		l.Reason = "the job is " + string(j.Status) + ", and its execution could not be started: the consumer's log says why"
+		l.Reason = "the job is " + string(j.Status) +
+			", and its execution could not be started: the consumer's log says why"
 	}
 	if l.Next > 0 {
 		l.Body = m.again(body, l.Next)

@@ -35,7 +35,8 @@ func (p *Pipeline) report(ctx context.Context, at place, s sighting, err error) 
 		slog.String("handler", string(at)),
 		slog.String("message", s.message), slog.String("execution", s.execution()),
 		slog.String("job", s.job.ID), slog.String("user", s.job.UserID), slog.Int("attempt", s.job.Attempt),
-		slog.String("status", string(s.job.Status)), slog.String("week", s.job.Week), slog.Int64("cost", s.job.Cost),
+		slog.String("status", string(s.job.Status)),
+		slog.String("week", s.job.Week), slog.Int64("cost", s.job.Cost),
 		slog.String("decision", s.decision), slog.Bool("replay", s.replay),
 	}
 	level, text := slog.LevelInfo, "job"

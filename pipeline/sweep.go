@@ -72,7 +72,8 @@ func (p *Pipeline) Reconcile(ctx context.Context, o ReconcileOptions) (Reconcili
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Describes = cmp.Or(o.Describes, DefaultDescribes)
 	if o.Workers < 1 || !(o.Describes > 0) || o.OlderThan < 0 {
-		return Reconciliation{}, invalid("a reconciliation wants at least one worker, a rate above 0 and an age of 0 or more")
+		return Reconciliation{}, invalid(
+			"a reconciliation wants at least one worker, a rate above 0 and an age of 0 or more")
 	}
 	s := &sweep{p: p, opts: o, before: p.now().Add(-o.OlderThan)}
 	s.pace.every = time.Duration(float64(time.Second) / o.Describes)

@@ -43,14 +43,16 @@ var passed = regexp.MustCompile(`OK, passed (\d+) tests`)
 func clocks(p *proof) error {
 	var failures []error
 	for _, s := range sequences {
-		failures = append(failures, p.checks("clocks", s.store, "^(TestModel|TestConcurrent)$", "sequences", s.many))
+		failures = append(failures,
+			p.checks("clocks", s.store, "^(TestModel|TestConcurrent)$", "sequences", s.many))
 	}
 	return errors.Join(failures...)
 }
 
 // histories compares the pipeline with a plain model while every call fails now and then.
 func histories(p *proof) error {
-	return p.checks("pipeline", "pipeline", "^TestAnyHistoryEndsWithEachFinishedJobChargedOnce$", "histories", 50_000)
+	return p.checks("pipeline", "pipeline", "^TestAnyHistoryEndsWithEachFinishedJobChargedOnce$",
+		"histories", 50_000)
 }
 
 // checks runs tests of a package that try random things, and reports how many they have tried.
@@ -146,13 +148,19 @@ func (p *proof) fuzzTargets() (all []fuzzTarget, err error) {
 // fuzzes runs one fuzz target.
 func (p *proof) fuzzes(o fuzzTarget) (report.Row, error) {
 	begun := time.Now()
-	out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(), "-fuzzminimizetime",
-		"3s", "-parallel", "1", o.pkg)
+	out, err := p.goTest("-run", "^$", "-fuzz", "^"+o.name+"$", "-fuzztime", p.fuzzTime.String(),
+		"-fuzzminimizetime", "3s", "-parallel", "1", o.pkg)
 	name := "headroom" // the root
 	if o.pkg != module {
 		name = strings.TrimPrefix(o.pkg, module+"/")
 	}
-	return report.Row{Part: "fuzz", Name: name + " " + o.name, Count: execs(out), Unit: "inputs", Took: time.Since(begun)}, err
+	return report.Row{
+		Part:  "fuzz",
+		Name:  name + " " + o.name,
+		Count: execs(out),
+		Unit:  "inputs",
+		Took:  time.Since(begun),
+	}, err
 }
 
 const module = "github.com/lumcast/headroom"
@@ -170,7 +178,10 @@ func execs(out string) (n int64) {
 // goTest runs go test with the long versions switched on, and adds the rows that the tests report.
 // It prints the output of tests that fail.
 func (p *proof) goTest(args ...string) (string, error) {
-	cmd := exec.CommandContext(p.ctx, "go", append([]string{"test", "-count=1", "-timeout", timeout}, args...)...)
+	cmd := exec.CommandContext(
+		p.ctx,
+		"go",
+		append([]string{"test", "-count=1", "-timeout", timeout}, args...)...)
 	cmd.Env = append(os.Environ(), "HEADROOM_PROOF="+p.file)
 	// Interrupted, go test removes what it has built.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

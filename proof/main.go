@@ -147,7 +147,8 @@ func choose(only string) ([]part, error) {
 	for _, name := range strings.Split(only, ",") {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, fmt.Errorf("no part is named %q; there are: %s", strings.TrimSpace(name), strings.Join(names(), ", "))
+			return nil, fmt.Errorf("no part is named %q; there are: %s", strings.TrimSpace(name),
+				strings.Join(names(), ", "))
 		}
 		chosen = append(chosen, parts[i])
 	}
@@ -156,7 +157,8 @@ func choose(only string) ([]part, error) {
 
 // print prints the table, or the rows as JSON.
 func (p *proof) print(asJSON bool) error {
-	slices.SortStableFunc(p.rows, func(a, b report.Row) int { return slices.Index(names(), a.Part) - slices.Index(names(), b.Part) })
+	slices.SortStableFunc(p.rows,
+		func(a, b report.Row) int { return slices.Index(names(), a.Part) - slices.Index(names(), b.Part) })
 	if asJSON {
 		to := json.NewEncoder(os.Stdout)
 		for _, r := range p.rows {
@@ -175,8 +177,8 @@ func (p *proof) print(asJSON bool) error {
 	fmt.Fprintln(w, "| part\t| of what\t| how much\t|\t| violations\t| time\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---:\t|---\t|---:\t|---:\t|")
 	for _, r := range p.rows {
-		fmt.Fprintf(w, "| %s\t| %s\t| %s %s\t| %s\t| %d\t| %s\t|\n", r.Part, r.Name, grouped(r.Count), r.Unit, r.Note,
-			r.Violations, took(r.Took))
+		fmt.Fprintf(w, "| %s\t| %s\t| %s %s\t| %s\t| %d\t| %s\t|\n", r.Part, r.Name,
+			grouped(r.Count), r.Unit, r.Note, r.Violations, took(r.Took))
 	}
 	return w.Flush()
 }

@@ -79,7 +79,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	for _, name := range columns {
 		if _, ok := reader.at[name]; !ok {
-			return nil, fmt.Errorf("line %d: the header has no column %q: want %s", reader.line, name, strings.Join(columns, ", "))
+			return nil, fmt.Errorf("line %d: the header has no column %q: want %s", reader.line,
+				name, strings.Join(columns, ", "))
 		}
 	}
 	reader.need = len(header)
@@ -97,7 +98,12 @@ func (r *Reader) Next() (Row, error) {
 		return Row{}, r.bad("%d fields: want %d", len(fields), r.need)
 	}
 	field := func(name string) string { return fields[r.at[name]] }
-	row := Row{Line: r.line, Subject: field("subject"), Operation: field("operation"), Class: field("quality")}
+	row := Row{
+		Line:      r.line,
+		Subject:   field("subject"),
+		Operation: field("operation"),
+		Class:     field("quality"),
+	}
 	if row.At, err = time.Parse(time.RFC3339, field("completed_at")); err != nil {
 		return Row{}, r.bad("completed_at %q: want a time like 2026-05-31T23:59:59Z", field("completed_at"))
 	}

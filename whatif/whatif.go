@@ -44,7 +44,8 @@ func (w Week) Asked() int64 { return saturate.Add(w.Charged, w.Refused) }
 
 // Run replays log, from its header on, on a store of its own. It calls bad for each row that cannot
 // be used.
-func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(*replay.BadRow)) (Outcome, error) {
+func Run(ctx context.Context, log io.Reader, meter string, s Scenario,
+	bad func(*replay.BadRow)) (Outcome, error) {
 	prices, err := s.Catalog.Prices(meter)
 	if err != nil {
 		return Outcome{}, err
@@ -63,7 +64,8 @@ func Run(ctx context.Context, log io.Reader, meter string, s Scenario, bad func(
 		return Outcome{}, err
 	}
 	o := Outcome{Name: s.Name, About: s.About, Tally: sum.Tally, Subjects: sum.Subjects}
-	slices.SortStableFunc(o.Subjects, func(a, b replay.SubjectTally) int { return cmp.Compare(b.RefusedUnits, a.RefusedUnits) })
+	slices.SortStableFunc(o.Subjects,
+		func(a, b replay.SubjectTally) int { return cmp.Compare(b.RefusedUnits, a.RefusedUnits) })
 	for _, w := range tap.weeks {
 		o.Weeks = append(o.Weeks, *w)
 	}

@@ -41,7 +41,8 @@ func preflight(ctx context.Context, e *headroom.Engine, r headroom.Request) (hea
 	return e.Preflight(ctx, r)
 }
 
-func deduct(over headroom.Policy) func(context.Context, *headroom.Engine, headroom.Request) (headroom.Decision, error) {
+func deduct(over headroom.Policy,
+) func(context.Context, *headroom.Engine, headroom.Request) (headroom.Decision, error) {
 	return func(ctx context.Context, e *headroom.Engine, r headroom.Request) (headroom.Decision, error) {
 		r.Over = over
 		return e.Deduct(ctx, r)
@@ -94,7 +95,10 @@ func burst(ctx context.Context, w way) (result, error) {
 	asked.Add(jobs)
 	for i := range jobs {
 		running.Go(func() {
-			job := headroom.Request{Subject: user.Subject, Meter: user.Meter, Operation: fmt.Sprintf("job-%d", i), Cost: cost}
+			job := headroom.Request{
+				Subject: user.Subject, Meter: user.Meter,
+				Operation: fmt.Sprintf("job-%d", i), Cost: cost,
+			}
 			start, err := w.ask(ctx, engine, job)
 			asked.Done()
 			asked.Wait()
@@ -148,10 +152,12 @@ func measure(ctx context.Context) ([]result, error) {
 // table formats the results in Markdown.
 func table(results []result) string {
 	var b strings.Builder
-	b.WriteString("| | jobs refused before the work | units worked | units charged | jobs unpaid | used in the end, of 200 | units beyond the limit |\n")
+	b.WriteString("| | jobs refused before the work | units worked | units charged | jobs unpaid | " +
+		"used in the end, of 200 | units beyond the limit |\n")
 	b.WriteString("|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, r := range results {
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", r.name, r.refused, r.worked, r.charged, r.unpaid, r.used, r.free())
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", r.name,
+			r.refused, r.worked, r.charged, r.unpaid, r.used, r.free())
 	}
 	return b.String()
 }

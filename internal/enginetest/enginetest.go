@@ -123,7 +123,8 @@ func tool(file string) (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("the test does not run inside of the module: no go.mod above the working directory")
+			return "", errors.New(
+				"the test does not run inside of the module: no go.mod above the working directory")
 		}
 		dir = parent
 	}

@@ -122,7 +122,9 @@ func (p *parser) distinct(c *condition) {
 			if c.op == "BETWEEN" || first.size || a.size {
 				p.fail(unmodelled("the same path twice in one condition"))
 			}
-			p.failf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s", c.op)
+			p.failf(
+				"The first operand must be distinct from the remaining operands for this operator or function; operator: %s",
+				c.op)
 		}
 	}
 }
@@ -134,7 +136,9 @@ func (p *parser) ordered(c *condition) {
 			if c.op == "BETWEEN" {
 				p.fail(unmodelled("BETWEEN and a given %s", a.value.kind))
 			}
-			p.failf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", c.op, a.value.kind)
+			p.failf(
+				"Incorrect operand type for operator or function; operator or function: %s, operand type: %s",
+				c.op, a.value.kind)
 		}
 	}
 }
@@ -181,7 +185,9 @@ func (p *parser) function(name string) *condition {
 		switch {
 		case p.err != nil:
 		case v.kind != kindS:
-			p.failf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", name, v.kind)
+			p.failf(
+				"Incorrect operand type for operator or function; operator or function: %s, operand type: %s",
+				name, v.kind)
 		case name == "attribute_type" && !slices.Contains([]string{"S", "N", "B", "NULL", "SS", "BOOL", "L", "BS", "NS", "M"}, v.text):
 			p.failf("Invalid attribute type name found; type: %s", v.text)
 		}

@@ -147,7 +147,8 @@ func (p *parser) operator() {
 // call takes the name of a function and its bracket.
 func (p *parser) call() (function string, ok bool) {
 	rest := strings.TrimLeft(p.text[p.pos:], " \t\r\n")
-	if p.next.kind != 'a' || rest == "" || rest[0] != '(' || slices.Contains([]string{"NOT", "AND", "OR", "BETWEEN", "IN"}, p.next.word) {
+	if p.next.kind != 'a' || rest == "" || rest[0] != '(' ||
+		slices.Contains([]string{"NOT", "AND", "OR", "BETWEEN", "IN"}, p.next.word) {
 		return "", false
 	}
 	function = p.next.text
@@ -182,7 +183,9 @@ func (p *parser) part() string {
 				return n.name
 			}
 		}
-		p.failf("An expression attribute name used in the document path is not defined; attribute name: %s", p.next.text)
+		p.failf(
+			"An expression attribute name used in the document path is not defined; attribute name: %s",
+			p.next.text)
 	default:
 		p.syntax()
 	}
@@ -197,7 +200,9 @@ func (p *parser) value() *value {
 	}
 	i, ok := p.values.of.find(p.next.text)
 	if !ok {
-		p.failf("An expression attribute value used in expression is not defined; attribute value: %s", p.next.text)
+		p.failf(
+			"An expression attribute value used in expression is not defined; attribute value: %s",
+			p.next.text)
 		return &value{}
 	}
 	p.values.used[i] = true
@@ -223,11 +228,15 @@ func allUsed(n *names, v *values) error {
 	}
 	for _, name := range n.of {
 		if !name.used {
-			return invalid("Value provided in ExpressionAttributeNames unused in expressions: keys: {%s}", name.alias)
+			return invalid(
+				"Value provided in ExpressionAttributeNames unused in expressions: keys: {%s}",
+				name.alias)
 		}
 	}
 	if i := slices.Index(v.used, false); i >= 0 {
-		return invalid("Value provided in ExpressionAttributeValues unused in expressions: keys: {%s}", v.of[i].name)
+		return invalid(
+			"Value provided in ExpressionAttributeValues unused in expressions: keys: {%s}",
+			v.of[i].name)
 	}
 	return nil
 }

@@ -171,7 +171,8 @@ func (d *decoder) value(depth int) *value {
 	}
 	d.object(func(name string) {
 		if v.kind != "" {
-			d.fail(invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"))
+			d.fail(invalid(
+				"Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"))
 			return
 		}
 		switch v.kind = kind(name); v.kind {

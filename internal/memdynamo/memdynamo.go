@@ -82,7 +82,8 @@ func (t Tables) find(name string) (int, bool) {
 	if t.of == nil {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(t.of.named, name, func(n named, name string) int { return strings.Compare(n.name, name) })
+	return slices.BinarySearchFunc(t.of.named, name,
+		func(n named, name string) int { return strings.Compare(n.name, name) })
 }
 
 func (t Tables) table(name string) *table {

@@ -47,7 +47,8 @@ func parseDecimal(text string) (decimal, error) {
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	d.exponent -= len(fraction)
 	digits := strings.TrimLeft(whole, "+-") + fraction
-	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(whole)-len(strings.TrimLeft(whole, "+-")) > 1 {
+	if digits == "" || strings.Trim(digits, "0123456789") != "" ||
+		len(whole)-len(strings.TrimLeft(whole, "+-")) > 1 {
 		return d, bad
 	}
 	d.coefficient, _ = new(big.Int).SetString(digits, 10)
@@ -70,9 +71,11 @@ func (d decimal) text() (string, error) {
 	case len(short) > mostDigits:
 		return "", invalid("Attempting to store more than 38 significant digits in a Number")
 	case magnitude > mostExponent:
-		return "", invalid("Number overflow. Attempting to store a number with magnitude larger than supported range")
+		return "", invalid(
+			"Number overflow. Attempting to store a number with magnitude larger than supported range")
 	case magnitude < lowExponent:
-		return "", invalid("Number underflow. Attempting to store a number with magnitude smaller than supported range")
+		return "", invalid(
+			"Number underflow. Attempting to store a number with magnitude smaller than supported range")
 	}
 	var text string
 	switch point := len(short) + exponent; {

@@ -114,7 +114,8 @@ func (t *table) in(k keyRange) (rows []*row) {
 }
 
 func (k keyRange) has(sort string) bool {
-	return strings.HasPrefix(sort, k.prefix) && (k.after == "" || sort > k.after) && (k.most == "" || k.least <= sort && sort <= k.most)
+	return strings.HasPrefix(sort, k.prefix) && (k.after == "" || sort > k.after) &&
+		(k.most == "" || k.least <= sort && sort <= k.most)
 }
 
 // startingAfter leaves out the rows up to the ExclusiveStartKey.

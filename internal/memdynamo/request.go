@@ -24,12 +24,19 @@ type write struct {
 
 // members are the members of JSON that requests may have, by operation.
 var members = map[string][]string{
-	"GetItem":        {"TableName", "Key", "ConsistentRead"},
-	"PutItem":        {"TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
-	"UpdateItem":     {"TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues", "ReturnValuesOnConditionCheckFailure"},
-	"DeleteItem":     {"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"},
+	"GetItem": {"TableName", "Key", "ConsistentRead"},
+	"PutItem": {"TableName", "Item", "ConditionExpression",
+		"ExpressionAttributeNames", "ExpressionAttributeValues",
+		"ReturnValues", "ReturnValuesOnConditionCheckFailure"},
+	"UpdateItem": {"TableName", "Key", "UpdateExpression", "ConditionExpression",
+		"ExpressionAttributeNames", "ExpressionAttributeValues",
+		"ReturnValues", "ReturnValuesOnConditionCheckFailure"},
+	"DeleteItem": {"TableName", "Key", "ConditionExpression",
+		"ExpressionAttributeNames", "ExpressionAttributeValues"},
 	"BatchWriteItem": {"RequestItems"},
-	"Query":          {"TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward", "Limit", "ExclusiveStartKey", "ConsistentRead"},
+	"Query": {"TableName", "KeyConditionExpression",
+		"ExpressionAttributeNames", "ExpressionAttributeValues", "ScanIndexForward",
+		"Limit", "ExclusiveStartKey", "ConsistentRead"},
 }
 
 // must are the members that requests must have.
@@ -145,6 +152,7 @@ func (r *request) write(d *decoder, table string) {
 		r.writes = append(r.writes, w)
 	})
 	if n != 1 {
-		d.fail(invalid("Supplied AttributeValue has more than one or no datatypes set: a write of a batch is one PutRequest or DeleteRequest"))
+		d.fail(invalid(
+			"Supplied AttributeValue has more than one or no datatypes set: a write of a batch is one PutRequest or DeleteRequest"))
 	}
 }

@@ -53,7 +53,10 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header:        http.Header{"Date": {clock().UTC().Format(http.TimeFormat)}, "Content-Type": {"application/x-amz-json-1.0"}},
+		Header: http.Header{
+			"Date":         {clock().UTC().Format(http.TimeFormat)},
+			"Content-Type": {"application/x-amz-json-1.0"},
+		},
 		Body:          io.NopCloser(bytes.NewReader(answer)),
 		ContentLength: int64(len(answer)),
 	}, nil
@@ -89,7 +92,10 @@ func (s *Server) setUp(op string, body []byte) ([]byte, error) {
 	t := s.tables.table(in.TableName)
 	if op == "CreateTable" {
 		if t != nil {
-			return nil, &failure{code: "ResourceInUseException", message: "Table already exists: " + in.TableName}
+			return nil, &failure{
+				code:    "ResourceInUseException",
+				message: "Table already exists: " + in.TableName,
+			}
 		}
 		var err error
 		if t, err = newTable(in.KeySchema, in.AttributeDefinitions); err != nil {
@@ -111,7 +117,9 @@ func (s *Server) setUp(op string, body []byte) ([]byte, error) {
 			s.ttl = map[string]string{}
 		}
 		s.ttl[in.TableName] = in.TimeToLiveSpecification.AttributeName
-		return json.Marshal(map[string]any{"TimeToLiveSpecification": map[string]any{"AttributeName": s.ttl[in.TableName], "Enabled": true}})
+		return json.Marshal(map[string]any{"TimeToLiveSpecification": map[string]any{
+			"AttributeName": s.ttl[in.TableName], "Enabled": true,
+		}})
 	}
 	ttl := map[string]any{"TimeToLiveStatus": "DISABLED"}
 	if name := s.ttl[in.TableName]; name != "" {

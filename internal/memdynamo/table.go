@@ -33,7 +33,8 @@ func (t *table) lines() string {
 }
 
 func (t *table) find(key []string) (int, bool) {
-	return slices.BinarySearchFunc(t.rows, key, func(r *row, key []string) int { return slices.Compare(r.key, key) })
+	return slices.BinarySearchFunc(t.rows, key,
+		func(r *row, key []string) int { return slices.Compare(r.key, key) })
 }
 
 func (t *table) row(key []string) *row {
@@ -47,7 +48,8 @@ func (t *table) row(key []string) *row {
 func (t *table) put(key []string, item object) *table {
 	i, ok := t.find(key)
 	after := make([]*row, 0, len(t.rows)+1)
-	after = append(append(after, t.rows[:i]...), &row{key: key, item: item, text: string(appendObject(nil, item))})
+	after = append(append(after, t.rows[:i]...),
+		&row{key: key, item: item, text: string(appendObject(nil, item))})
 	if ok {
 		i++
 	}
@@ -73,13 +75,20 @@ func (t *table) keyOf(item object) ([]string, error) {
 		}
 		switch v := item.get(name); {
 		case v == nil:
-			return nil, invalid("One or more parameter values were invalid: Missing the key %s in the item", name)
+			return nil, invalid(
+				"One or more parameter values were invalid: Missing the key %s in the item", name)
 		case v.kind != kindS:
-			return nil, invalid("One or more parameter values were invalid: Type mismatch for key %s expected: S actual: %s", name, v.kind)
+			return nil, invalid(
+				"One or more parameter values were invalid: Type mismatch for key %s expected: S actual: %s",
+				name, v.kind)
 		case v.text == "":
-			return nil, invalid("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: %s", name)
+			return nil, invalid(
+				"One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: %s",
+				name)
 		case len(v.text) > most:
-			return nil, invalid("One or more parameter values were invalid: the key %s has more than %d bytes", name, most)
+			return nil, invalid(
+				"One or more parameter values were invalid: the key %s has more than %d bytes",
+				name, most)
 		default:
 			key[i] = v.text
 		}

@@ -68,7 +68,9 @@ func (p *parser) action(clause string) action {
 	case "ADD":
 		a.op = 'a'
 		if a.value = p.value(); p.err == nil && a.value.kind != kindN {
-			p.failf("Incorrect operand type for operator or function; operator: ADD, operand type: %s", a.value.kind)
+			p.failf(
+				"Incorrect operand type for operator or function; operator: ADD, operand type: %s",
+				a.value.kind)
 		}
 	default:
 		a.op = 's'
@@ -86,7 +88,9 @@ func (p *parser) action(clause string) action {
 		a.term.right = p.setOperand()
 		for _, o := range []setOperand{a.term.left, a.term.right} {
 			if o.value != nil && o.value.kind != kindN {
-				p.failf("Incorrect operand type for operator or function; operator or function: + or -, operand type: %s", o.value.kind)
+				p.failf(
+					"Incorrect operand type for operator or function; operator or function: + or -, operand type: %s",
+					o.value.kind)
 			}
 		}
 	}
@@ -126,7 +130,9 @@ func (p *parser) apart(actions []action) {
 		for _, b := range actions[:i] {
 			n := min(len(a.path), len(b.path))
 			if slices.Equal(a.path[:n], b.path[:n]) {
-				p.failf("Two document paths overlap with each other; must remove or rewrite one of these paths; path one: %q, path two: %q", b.path, a.path)
+				p.failf(
+					"Two document paths overlap with each other; must remove or rewrite one of these paths; path one: %q, path two: %q",
+					b.path, a.path)
 				return
 			}
 		}

@@ -34,7 +34,8 @@ type field struct {
 }
 
 func (o object) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(o, name, func(f field, name string) int { return strings.Compare(f.name, name) })
+	return slices.BinarySearchFunc(o, name,
+		func(f field, name string) int { return strings.Compare(f.name, name) })
 }
 
 func (o object) get(name string) *value {
@@ -120,7 +121,8 @@ func equal(a, b *value) bool {
 	if a.kind != b.kind || a.text != b.text || a.yes != b.yes {
 		return false
 	}
-	return slices.EqualFunc(a.m, b.m, func(a, b field) bool { return a.name == b.name && equal(a.value, b.value) })
+	return slices.EqualFunc(a.m, b.m,
+		func(a, b field) bool { return a.name == b.name && equal(a.value, b.value) })
 }
 
 // toSDK returns o as SDK values.

@@ -3,7 +3,8 @@ package memdynamo
 import "slices"
 
 // write answers a PutItem, an UpdateItem or a DeleteItem. most is how many bytes an item may have.
-func (t *table) write(op string, r *request, c *condition, actions []action, most int) (*table, []byte, error) {
+func (t *table) write(op string, r *request, c *condition, actions []action,
+	most int) (*table, []byte, error) {
 	key, err := t.writable(op, r, c, actions)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +59,9 @@ func (t *table) writable(op string, r *request, c *condition, actions []action) 
 	}
 	for _, a := range actions {
 		if slices.Contains(t.keys, a.path[0]) {
-			return nil, invalid("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", a.path[0])
+			return nil, invalid(
+				"One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key",
+				a.path[0])
 		}
 	}
 	return key, nil

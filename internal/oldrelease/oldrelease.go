@@ -113,7 +113,9 @@ func extract(root, dir string) error {
 	err = unpack(out, dir)
 	_, _ = io.Copy(io.Discard, out)
 	if failed := archive.Wait(); failed != nil {
-		return fmt.Errorf("git archive: %w: %s (a clone needs its whole history: git fetch --unshallow)", failed, said.String())
+		return fmt.Errorf(
+			"git archive: %w: %s (a clone needs its whole history: git fetch --unshallow)", failed,
+			said.String())
 	}
 	return err
 }

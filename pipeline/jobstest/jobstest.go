@@ -100,7 +100,14 @@ func ofManyAtOnceOneWrites(t *testing.T, jobs pipeline.Jobs) {
 
 func theJobOpenForLongestIsFoundFirst(t *testing.T, jobs pipeline.Jobs) {
 	put := func(id string, status pipeline.Status, charge pipeline.Charge, ago time.Duration) pipeline.Job {
-		j := pipeline.Job{ID: id, UserID: "alice", Status: status, Charge: charge, Attempt: 1, UpdatedAt: noon.Add(-ago)}
+		j := pipeline.Job{
+			ID:        id,
+			UserID:    "alice",
+			Status:    status,
+			Charge:    charge,
+			Attempt:   1,
+			UpdatedAt: noon.Add(-ago),
+		}
 		swap(t, jobs, pipeline.Job{}, j, true)
 		return j
 	}
@@ -149,7 +156,13 @@ func everyOpenJobIsFoundInOneOrder(t *testing.T, jobs pipeline.Jobs) {
 	since := func(i int) time.Time { return noon.Add(time.Duration(i/50) * time.Minute) }
 	// enough for every shard
 	for i := range 300 {
-		j := pipeline.Job{ID: fmt.Sprintf("job-%03d", i), UserID: "alice", Status: pipeline.Running, Attempt: 1, UpdatedAt: since(i)}
+		j := pipeline.Job{
+			ID:        fmt.Sprintf("job-%03d", i),
+			UserID:    "alice",
+			Status:    pipeline.Running,
+			Attempt:   1,
+			UpdatedAt: since(i),
+		}
 		swap(t, jobs, pipeline.Job{}, j, true)
 		ids = append(ids, j.ID)
 	}
@@ -212,7 +225,8 @@ func want(t *testing.T, jobs pipeline.Jobs, want pipeline.Job) {
 func opened(t *testing.T, jobs pipeline.Jobs, after pipeline.Opened, before time.Time, want ...string) {
 	t.Helper()
 	var ids []string
-	err := jobs.Open(t.Context(), after, before, func(o pipeline.Opened) bool { ids = append(ids, o.ID); return true })
+	err := jobs.Open(t.Context(), after, before,
+		func(o pipeline.Opened) bool { ids = append(ids, o.ID); return true })
 	if err != nil || !slices.Equal(ids, want) {
 		t.Errorf("after %v: %q, %v, want %q", after, ids, err, want)
 	}

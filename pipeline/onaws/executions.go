@@ -52,8 +52,10 @@ func (x *Executions) Describe(ctx context.Context, name string) (pipeline.Execut
 		return pipeline.Execution{}, false, failure(err, "execution "+arn)
 	}
 	return pipeline.Execution{
-		Status: string(out.Status), Input: []byte(aws.ToString(out.Input)), Output: []byte(aws.ToString(out.Output)),
-		Error: aws.ToString(out.Error), Cause: aws.ToString(out.Cause), Ended: aws.ToTime(out.StopDate),
+		Status: string(out.Status),
+		Input:  []byte(aws.ToString(out.Input)),
+		Output: []byte(aws.ToString(out.Output)),
+		Error:  aws.ToString(out.Error), Cause: aws.ToString(out.Cause), Ended: aws.ToTime(out.StopDate),
 	}, true, nil
 }
 

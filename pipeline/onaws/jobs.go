@@ -56,7 +56,9 @@ func (t *Jobs) CreateTable(ctx context.Context) error {
 	_, err := t.Client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName: &t.Table, BillingMode: types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{attr(attrID), attr(attrShard), attr(attrSince)},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrID), KeyType: types.KeyTypeHash}},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: aws.String(attrID), KeyType: types.KeyTypeHash},
+		},
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
 			IndexName: aws.String(openIndex),
 			KeySchema: []types.KeySchemaElement{

@@ -67,7 +67,8 @@ func (h requestLogs) WithGroup(name string) slog.Handler {
 // Handler makes a handler for Lambda out of one that fails with errors of package headroom. Lambda
 // then reports an error by its type, ErrorPermanent or ErrorTemporary, so that a state machine
 // retries only what a retry may mend.
-func Handler[In, Out any](handle func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+func Handler[In, Out any](handle func(context.Context, In) (Out, error),
+) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (Out, error) {
 		out, err := handle(ctx, in)
 		if err == nil {

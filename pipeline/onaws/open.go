@@ -38,7 +38,8 @@ func (t *Jobs) shard(id string) int {
 }
 
 // Open implements pipeline.Jobs. It reads the index alone, page by page, and merges its shards.
-func (t *Jobs) Open(ctx context.Context, after pipeline.Opened, before time.Time, use func(pipeline.Opened) bool) error {
+func (t *Jobs) Open(ctx context.Context, after pipeline.Opened, before time.Time,
+	use func(pipeline.Opened) bool) error {
 	if !after.Since.Before(before) {
 		// This run leaves young jobs alone. The place is from one that did not.
 		return nil
@@ -87,14 +88,21 @@ func (t *Jobs) readShard(n int, after pipeline.Opened, before time.Time) *shardR
 	if !after.IsZero() {
 		from = after.Since.UTC().Format(stampLayout)
 	}
-	return &shardReader{t: t, after: after, before: before, pages: dynamodb.NewQueryPaginator(t.Client, &dynamodb.QueryInput{
-		TableName: &t.Table, IndexName: aws.String(openIndex), Limit: aws.Int32(openPage),
-		KeyConditionExpression:   aws.String("#s = :s AND #u BETWEEN :from AND :to"),
-		ExpressionAttributeNames: map[string]string{"#s": attrShard, "#u": attrSince},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":s": text(strconv.Itoa(n)), ":from": text(from), ":to": text(before.UTC().Format(stampLayout)),
-		},
-	})}
+	return &shardReader{
+		t:      t,
+		after:  after,
+		before: before,
+		pages: dynamodb.NewQueryPaginator(t.Client, &dynamodb.QueryInput{
+			TableName: &t.Table, IndexName: aws.String(openIndex), Limit: aws.Int32(openPage),
+			KeyConditionExpression:   aws.String("#s = :s AND #u BETWEEN :from AND :to"),
+			ExpressionAttributeNames: map[string]string{"#s": attrShard, "#u": attrSince},
+			ExpressionAttributeValues: map[string]types.AttributeValue{
+				":s":    text(strconv.Itoa(n)),
+				":from": text(from),
+				":to":   text(before.UTC().Format(stampLayout)),
+			},
+		}),
+	}
 }
 
 // fill makes sure that group has the next entries, unless there are none.
@@ -167,7 +175,10 @@ func (t *Jobs) SetBookmark(ctx context.Context, at pipeline.Opened) error {
 	update, values := "REMOVE #s, #i", map[string]types.AttributeValue(nil)
 	if !at.IsZero() {
 		update = "SET #s = :s, #i = :i"
-		values = map[string]types.AttributeValue{":s": text(at.Since.UTC().Format(stampLayout)), ":i": text(at.ID)}
+		values = map[string]types.AttributeValue{
+			":s": text(at.Since.UTC().Format(stampLayout)),
+			":i": text(at.ID),
+		}
 	}
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Table, Key: key(bookmarkID), UpdateExpression: &update, ExpressionAttributeValues: values,

@@ -36,7 +36,11 @@ func (q *Queue) Later(ctx context.Context, d pipeline.Delivery, after time.Durat
 	if err != nil {
 		return err
 	}
-	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: &d.Body, DelaySeconds: int32(after / time.Second)}
+	in := &sqs.SendMessageInput{
+		QueueUrl:     &url,
+		MessageBody:  &d.Body,
+		DelaySeconds: int32(after / time.Second),
+	}
 	if group := d.Attributes["MessageGroupId"]; group != "" {
 		in.MessageGroupId = &group
 	}
@@ -66,7 +70,8 @@ func (q *Queue) url(ctx context.Context, arn string) (string, error) {
 	if len(parts) != 6 || parts[2] != "sqs" {
 		return "", invalid("%q is no ARN of a queue", arn)
 	}
-	out, err := q.Client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
+	out, err := q.Client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
 	if err != nil {
 		return "", failure(err, "queue "+arn)
 	}

@@ -37,7 +37,13 @@ type Rules struct {
 
 // Rules returns the rules that the settings make.
 func (s Settings) Rules() Rules {
-	r := Rules{Over: "record", Plan: s.Options.Plan, Meter: s.Options.Meter, Config: s.Config, Format: s.Format}
+	r := Rules{
+		Over:   "record",
+		Plan:   s.Options.Plan,
+		Meter:  s.Options.Meter,
+		Config: s.Config,
+		Format: s.Format,
+	}
 	if s.Options.Refuse {
 		r.Over = "refuse"
 	}
@@ -127,8 +133,10 @@ func (t *Jobs) SetRules(ctx context.Context, r Rules) error {
 	_ = errors.Join(json.NewEncoder(zip).Encode(r), zip.Close())
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Table, Key: key(rulesID), UpdateExpression: aws.String("SET #r = :r"),
-		ExpressionAttributeNames:  map[string]string{"#r": attrRules},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":r": &types.AttributeValueMemberB{Value: packed.Bytes()}},
+		ExpressionAttributeNames: map[string]string{"#r": attrRules},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":r": &types.AttributeValueMemberB{Value: packed.Bytes()},
+		},
 	})
 	return failure(err, "job table "+t.Table)
 }

@@ -55,7 +55,8 @@ func New(sdk aws.Config, s Settings) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := headroom.New(store, cfg.Catalog, headroom.Options{Clock: s.Options.Clock, Logger: s.Options.Logger})
+	engine, err := headroom.New(store, cfg.Catalog,
+		headroom.Options{Clock: s.Options.Clock, Logger: s.Options.Logger})
 	if err != nil {
 		return nil, err
 	}

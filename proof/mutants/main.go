@@ -37,7 +37,8 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	tests := flags.String("tests", "", "the packages whose tests run, separated by commas. Empty: those that are changed")
+	tests := flags.String("tests", "",
+		"the packages whose tests run, separated by commas. Empty: those that are changed")
 	only := flags.String("run", "", "only the tests that go test -run takes for this")
 	files := flags.String("files", "", "change only files whose path fits this regular expression")
 	skip := flags.String("skip", `\.(Debug|Info|Warn|Error)(Context)?\(`,

@@ -188,7 +188,8 @@ func (m *mutator) cases(n *ast.SwitchStmt) {
 			continue
 		}
 		from, to := c.Body[0].Pos(), c.Body[len(c.Body)-1].End()
-		m.add(from, to, "if false {\n"+m.source(from, to)+"\n}", "nothing is done in: "+short(m.source(c.Pos(), c.Colon)))
+		m.add(from, to, "if false {\n"+m.source(from, to)+"\n}",
+			"nothing is done in: "+short(m.source(c.Pos(), c.Colon)))
 	}
 }
 

@@ -80,8 +80,10 @@ func (s summary) share() float64 {
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%.1f %% noticed: of %d changes %d were noticed, and %d not, of which no test reaches %d; %d more do not compile",
-		s.share(), s[noticed]+s[survived]+s[unreached], s[noticed], s[survived]+s[unreached], s[unreached], s[broken])
+	return fmt.Sprintf(
+		"%.1f %% noticed: of %d changes %d were noticed, and %d not, of which no test reaches %d; %d more do not compile",
+		s.share(), s[noticed]+s[survived]+s[unreached], s[noticed], s[survived]+s[unreached],
+		s[unreached], s[broken])
 }
 
 // goes runs the go command and returns its output. Processes that tests have started end with it.
@@ -101,7 +103,8 @@ func (r *runner) goes(args ...string) (string, error) {
 
 // list finds packages by their patterns.
 func (r *runner) list(patterns []string) (all []pkg, err error) {
-	out, err := exec.CommandContext(r.ctx, "go", append([]string{"list", "-json=Dir,ImportPath,GoFiles"}, patterns...)...).Output()
+	out, err := exec.CommandContext(r.ctx, "go", append([]string{"list", "-json=Dir,ImportPath,GoFiles"},
+		patterns...)...).Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		return nil, fmt.Errorf("go list: %s", failed.Stderr)
 	}
@@ -251,7 +254,8 @@ func (p pkg) reach(file string, at place) bool {
 			continue
 		}
 		any = any || b.run
-		if b.start.compare(at) <= 0 && at.compare(b.end) <= 0 && (inner == nil || inner.start.compare(b.start) <= 0) {
+		if b.start.compare(at) <= 0 && at.compare(b.end) <= 0 &&
+			(inner == nil || inner.start.compare(b.start) <= 0) {
 			inner = &p.blocks[i]
 		}
 	}
@@ -296,7 +300,8 @@ func (r *runner) one(n int, m mutant) (v verdict, by string, err error) {
 	if len(tests) == 0 {
 		return unreached, "", nil
 	}
-	changed, overlay := filepath.Join(r.temp, fmt.Sprintf("%d.go", n)), filepath.Join(r.temp, fmt.Sprintf("%d.json", n))
+	changed := filepath.Join(r.temp, fmt.Sprintf("%d.go", n))
+	overlay := filepath.Join(r.temp, fmt.Sprintf("%d.json", n))
 	defer os.Remove(changed)
 	defer os.Remove(overlay)
 	path, err := filepath.Abs(m.file)

@@ -53,7 +53,8 @@ func Add(tb testing.TB, r Row) {
 	if tb.Failed() {
 		r.Violations = max(r.Violations, 1)
 	}
-	tb.Logf("%s, %s: %d %s, %d violations, %s %s", r.Part, r.Name, r.Count, r.Unit, r.Violations, r.Took.Round(time.Millisecond), r.Note)
+	tb.Logf("%s, %s: %d %s, %d violations, %s %s", r.Part, r.Name, r.Count, r.Unit, r.Violations,
+		r.Took.Round(time.Millisecond), r.Note)
 	if err := write(Line{Row: &r}); err != nil {
 		tb.Error(err)
 	}
