@@ -144,3 +144,29 @@ func TestTooManyGrantsForOneWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestFormatOneHasNoSeveralMeters: while the release before reads the items, a request of several
+// meters is an error that says so, and nothing is written. A request of one meter is as before.
+func TestFormatOneHasNoSeveralMeters(t *testing.T) {
+	c, names := metersAndLimits(t, 2, 2, 0)
+	r := newRig(t, dynoxide, under(c), inFormat(1))
+	refused := func(what string) {
+		t.Helper()
+		_, err := r.engine.Deduct(t.Context(), callOf(names, "id", 1))
+		if headroom.CodeOf(err) != headroom.Rejected || !strings.Contains(err.Error(), "newest format") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("a new item")
+	if item := r.item("u"); len(item) > 0 {
+		t.Errorf("an item was written: %v", item)
+	}
+	d, err := r.engine.Deduct(t.Context(), headroom.Request{Subject: "u", Meter: names[0], Operation: "id", Cost: 1})
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	refused("an item of format 1")
+	if u, err := r.engine.Usage(t.Context(), headroom.UsageRequest{Subject: "u", Meter: names[1]}); err != nil || u.Limits[0].Used != 0 {
+		t.Errorf("the other meter: %+v, %v", u, err)
+	}
+}
