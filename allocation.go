@@ -76,11 +76,9 @@ func (a allocation) obstructed(v View) bool {
 // grant returns a grant without the units that expired holds drew from it.
 func (v View) grant(id string) Grant {
 	g := v.State.Grants[id]
-	for _, h := range v.State.Holds {
-		for _, use := range h.Grants {
-			if use.ID == id && h.expired(v.Now) {
-				g.Used -= min(use.Units, g.Used)
-			}
+	for _, b := range v.State.Buckets {
+		if b.Grant == id && b.over(v.Now) {
+			g.Used -= min(b.Units, g.Used)
 		}
 	}
 	return g

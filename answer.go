@@ -15,7 +15,7 @@ func decided(v View, plan plan, standings []standing, cost int64, why Reason, ch
 	switch why {
 	case ReasonOverLimit, ReasonNeverFits:
 		d.Allowed, refused = false, cost-d.Granted
-	case ReasonClosed:
+	case ReasonClosed, ReasonTooManyHolds:
 		d.Allowed = false
 	}
 	s := strictest(standings, refused)

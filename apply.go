@@ -1,20 +1,24 @@
 package headroom
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Apply returns the state after c. It does not change the state that it is given.
 func (c Change) Apply(s State) State {
 	if !c.Rotate.IsZero() {
 		s.EpochBefore, s.Epoch = s.Epoch, c.Rotate
 	}
-	s.Counters, s.Holds, s.Grants = clone(s.Counters), clone(s.Holds), clone(s.Grants)
+	s.Counters, s.Grants = clone(s.Counters), clone(s.Grants)
 	for _, step := range c.Steps {
 		s.Counters[step.Limit] = step.apply(s.Counters[step.Limit])
 	}
 	for _, r := range c.Records {
-		delete(s.Holds, r.ID)
-		if r.Is != nil && r.Is.Kind == KindHold {
-			s.Holds[r.ID] = *r.Is
+		if r.Old {
+			s.OldHolds = clone(s.OldHolds)
+			delete(s.OldHolds, r.ID)
 		}
 	}
 	for _, g := range c.Grants {
@@ -28,6 +32,18 @@ func (c Change) Apply(s State) State {
 			s.Grants[g.ID] = is
 		}
 	}
+	if len(c.Buckets) > 0 {
+		s.Buckets = slices.Clone(s.Buckets)
+	}
+	for _, b := range c.Buckets {
+		s.Buckets = b.apply(s.Buckets)
+	}
+	switch {
+	case c.NewSeries:
+		s.Series, s.Swept = s.Series+1, time.Time{}
+	case !c.Sweep.IsZero():
+		s.Swept = c.Sweep
+	}
 	if len(c.Debts) > 0 { // most changes have none
 		s.Debts = clone(s.Debts)
 	}
@@ -38,6 +54,21 @@ func (c Change) Apply(s State) State {
 		}
 	}
 	return s
+}
+
+func (b BucketStep) apply(all []Bucket) []Bucket {
+	at, there := bucketAt(all, b.BucketKey)
+	if b.Ends {
+		return slices.Delete(all, at, at+1)
+	}
+	if !there {
+		all = slices.Insert(all, at, Bucket{BucketKey: b.BucketKey})
+	}
+	all[at].Units += b.Add
+	if !b.In.IsZero() {
+		all[at].In = b.In
+	}
+	return all
 }
 
 // clone copies a map. Of a nil map it makes an empty one.

@@ -17,8 +17,8 @@ import (
 const maxTries = 24
 
 // maxClearings bounds how many writes that only clear the way come beside the tries. It is more
-// than it takes to fold back HistoryWindows windows of many limits and to clear away MaxHolds
-// holds.
+// than it takes to fold back HistoryWindows windows of many limits, and to clear away what holds of
+// all lengths can leave behind.
 const maxClearings = 100
 
 // attempt carries one request through: decide, commit the changes, and if a guard does not hold,
@@ -268,8 +268,12 @@ func (a *attempt) certain(d Decision, err error) (Decision, error) {
 }
 
 // decide decides an intent. If the decision needs the whole history, decide loads it and decides
-// again. It returns the views that were decided from, too.
+// again. It returns the views that were decided from, too. Holds that older programs kept come
+// first.
 func (e *Engine) decide(ctx context.Context, views []View, queries []Query, decide joint) ([]verdict, []View, error) {
+	if answers, old := e.rules.adopting(views, queries); old {
+		return answers, views, nil
+	}
 	answers, err := decide(views)
 	if errors.Is(err, errNeedHistory) {
 		queries = slices.Clone(queries)

@@ -15,6 +15,10 @@ type Change struct {
 	// Now takes the place of the store's clock. Zero: the clock holds.
 	Now time.Time
 
+	// Memo is that of the view from which the change was made: see View. It is no part of the change.
+	// A store must do without it.
+	Memo any
+
 	Plan       string // guard: the subject's stored plan is this one,
 	PlanOrNone bool   // or it has none
 
@@ -33,13 +37,41 @@ type Change struct {
 	// AllGrants is a guard: there are no grants but those that Grants says were there.
 	AllGrants bool
 	Debts     []DebtStep // at most one for each debt
+
+	Buckets []BucketStep // sorted by key, at most one for each bucket
+	// MostHolds is a guard: after the change there are at most so many holds, with those that are
+	// over and were not cleared away. Zero: any number.
+	MostHolds int64
+	// Swept is a guard if Sweep is set: State.Swept is this, and State.Series is Series.
+	Swept time.Time
+	Sweep time.Time // what State.Swept is afterwards; zero: it stays
+	// Series is a guard if Sweep is set, or if a step of Buckets may make a bucket: State.Series is
+	// this. If NewSeries is true, it is one more afterwards, and State.Swept is zero.
+	Series    int64
+	NewSeries bool
 }
 
-// RecordStep is what a Change does to what is remembered about one id. A record of KindHold is kept
-// in State.Holds. Every other kind belongs to the younger generation of ids from then on. It is a
-// guard that there are at most MaxHolds holds after the change.
+// BucketStep is what a Change does to one bucket.
+type BucketStep struct {
+	BucketKey
+	// There is a guard: the bucket is there, and Min and Max are a guard of its units, both
+	// included. If There is false, the bucket is made if it is not there. Then it is a guard that no
+	// bucket with this end was cleared away in its series: State.Swept is before Expires, unless
+	// NewSeries is true.
+	There    bool
+	Min, Max int64
+	Add      int64 // added to the units; may be negative
+	Ends     bool  // the bucket goes
+	// In is when the window begins in which the units count from now on. Zero: as before.
+	In time.Time
+}
+
+// RecordStep is what a Change does to what is remembered about one id. The record belongs to the
+// younger generation of ids from then on.
 type RecordStep struct {
-	ID  string
+	ID string
+	// Old is a guard: Was lies in State.OldHolds. It leaves them.
+	Old bool
 	Was *Record // guard: this is remembered; nil: nothing is
 	Is  *Record // what is remembered afterwards; nil: nothing
 }
@@ -110,18 +142,14 @@ func (c Change) IDs() []string {
 	return ids
 }
 
-// Grows returns by how many c changes the number of holds, grants and debts of the key. If one of
-// these is above 0, it is a guard that there are at most MaxHolds, MaxGrants or MaxDebts after the
-// change.
-func (c Change) Grows() (holds, grants, debts int) {
+// Grows returns by how many c changes the number of grants and debts of the key. If one of these is
+// above 0, it is a guard that there are at most MaxGrants or MaxDebts after the change.
+func (c Change) Grows() (grants, debts int) {
 	one := func(is bool) int {
 		if is {
 			return 1
 		}
 		return 0
-	}
-	for _, r := range c.Records {
-		holds += one(r.Is != nil && r.Is.Kind == KindHold) - one(r.Was != nil && r.Was.Kind == KindHold)
 	}
 	for _, g := range c.Grants {
 		grants += one(g.Is != nil) - one(g.Was != nil && (g.Is != nil || g.Ends))
@@ -129,7 +157,7 @@ func (c Change) Grows() (holds, grants, debts int) {
 	for _, d := range c.Debts {
 		debts += one(d.Is != nil) - one(d.Was != nil)
 	}
-	return holds, grants, debts
+	return grants, debts
 }
 
 // grantsBefore returns how many grants there were, as Grants says.
@@ -154,6 +182,38 @@ func (c Change) WithoutDebts() Change {
 		}
 	}
 	return c
+}
+
+// GuardsSeries reports whether Series is a guard.
+func (c Change) GuardsSeries() bool {
+	_, makes := c.Makes()
+	return c.NewSeries || !c.Sweep.IsZero() || makes
+}
+
+// Makes returns the earliest end of the buckets that c may make. It reports false if there are
+// none.
+func (c Change) Makes() (earliest time.Time, makes bool) {
+	for _, b := range c.Buckets {
+		if !b.There && (!makes || b.Expires.Before(earliest)) {
+			earliest, makes = b.Expires, true
+		}
+	}
+	return earliest, makes
+}
+
+// MoreHolds returns by how many c changes the number of holds that buckets count. How many a bucket
+// that goes has counted, a step says with its Min.
+func (c Change) MoreHolds() (more int64) {
+	for _, b := range c.Buckets {
+		switch {
+		case b.Limit != "" || b.Grant != "":
+		case b.Ends:
+			more -= b.Min
+		default:
+			more += b.Add
+		}
+	}
+	return more
 }
 
 // Corrects reports whether s only corrects totals of closed windows. Then it depends neither on the

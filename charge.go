@@ -74,7 +74,7 @@ func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 		return verdict{}, err
 	}
 	switch {
-	case have.Kind == KindHold:
+	case have.Kind == KindHold && v.live(have):
 		return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
 	case have.Kind != KindDeduct || have.Cost != r.Cost:
 		return verdict{}, conflict(
@@ -140,6 +140,14 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 		d.Cost = is.Cost
 		return final(d), nil
 	}
+	if is.Kind == KindHold {
+		if full, needed, err := k.fullOfHolds(v, r, plan, standings); needed || err != nil {
+			return full, err
+		}
+		if clear, needed, err := k.makeRoom(v, r, is); needed || err != nil {
+			return clear, err
+		}
+	}
 	if clear, needed, err := k.clearWay(v, r, standings, from); needed || err != nil {
 		return clear, err
 	}
@@ -148,6 +156,13 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	c.PlanOrNone = v.State.Plan == "" || v.State.Plan == plan.name && plan.name == cmp.Or(r.Plan, k.catalog.fallback)
 	c.Plan = cmp.Or(v.State.Plan, plan.name)
 	c.draw(v, standings, from, &is)
+	if was != nil && v.live(*was) {
+		c.unreserve(*was)
+	}
+	if is.Kind == KindHold {
+		c.reserve(v.State, is)
+		c.MostHolds = plan.mostHolds(r.Meter)
+	}
 	if r.Operation != "" {
 		c.Records = []RecordStep{{ID: r.Operation, Was: was, Is: &is}}
 	}

@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -10,7 +11,8 @@ import (
 // longer counts. Then a change of its own clears it away, and the request is decided again. So no
 // write grows with the state that it finds: an expression of DynamoDB has 4 KB.
 
-// maxCleared is how many holds one change clears away or corrects.
+// maxCleared is how many old holds or buckets one change turns, clears away or corrects. A change
+// that clears away takes all buckets of a hold, if that is more.
 const maxCleared = 20
 
 // clearWay returns the verdict that something must be cleared before a charge is written, if so.
@@ -22,12 +24,12 @@ func (k rules) clearWay(v View, r Request, standings []standing, from allocation
 	}
 	obstructed := func(s standing) bool { return s.obstructed(from.own) }
 	if from.obstructed(v) || slices.ContainsFunc(standings, obstructed) {
-		return k.clearExpired(v, r, "")
+		return k.sweep(v, r, BucketKey{})
 	}
 	if clear, needed := k.foldFirst(v, standings, r.key(), r.Now); needed {
 		return clear, true, nil
 	}
-	clear, needed := k.correctHolds(v, standings, r.key(), r.Now)
+	clear, needed := k.correctBuckets(v, standings, r.key(), r.Now)
 	return clear, needed, nil
 }
 
@@ -42,35 +44,42 @@ func (k rules) beginClearing(v View, key Key, now time.Time) Change {
 }
 
 // refiled returns the steps that move what v remembers into the younger generation of ids, as it
-// is. Holds are in no generation.
+// is. Old holds are in no generation.
 func (v View) refiled() (steps []RecordStep) {
 	for _, id := range slices.Sorted(maps.Keys(v.Records)) {
-		if r := v.Records[id]; r.Kind != KindHold {
+		if _, old := v.State.OldHolds[id]; !old {
+			r := v.Records[id]
 			steps = append(steps, RecordStep{ID: id, Was: &r, Is: &r})
 		}
 	}
 	return steps
 }
 
-// clearExpired clears away expired holds: the one named by only or, if that is empty, as many as
-// one change takes. It reports false if there are none.
-func (k rules) clearExpired(v View, r Request, only string) (verdict, bool, error) {
-	expired := v.expiredHolds(only)
-	if len(expired) == 0 {
+// sweep clears away holds that are over, as many as one change takes. Those that end as first does
+// come before all others. Their records stay: that the buckets of a hold are gone says that its
+// units have come back. It reports false if no hold is over.
+func (k rules) sweep(v View, r Request, first BucketKey) (verdict, bool, error) {
+	over := v.overBuckets(first)
+	if len(over) == 0 {
 		return verdict{}, false, nil
 	}
 	c := k.beginClearing(v, r.key(), r.Now)
+	c.Series, c.Swept, c.Sweep = v.State.Series, v.State.Swept, v.Now.UTC().Truncate(time.Second)
+	if c.Sweep.Before(c.Swept) {
+		c.Sweep = c.Swept
+	}
 	var taken []ChargedWindow
 	drawn := map[string]int64{}
-	for _, id := range expired {
-		hold := v.State.Holds[id]
-		taken = append(taken, hold.Windows...)
-		for _, use := range hold.Grants {
-			drawn[use.ID] += use.Units
+	for _, b := range over {
+		switch {
+		case b.Limit != "":
+			taken = append(taken, ChargedWindow{Limit: b.Limit, Start: b.countsIn(), Units: b.Units})
+		case b.Grant != "":
+			drawn[b.Grant] += b.Units
 		}
-		ended := hold.ended(true)
-		c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &ended})
+		c.Buckets = append(c.Buckets, BucketStep{BucketKey: b.BucketKey, There: true, Min: b.Units, Max: b.Units, Ends: true})
 	}
+	slices.SortFunc(c.Buckets, func(a, b BucketStep) int { return a.Compare(b.BucketKey) })
 	var err error
 	if c.Steps, err = backToWindows(v.State.Counters, taken); err != nil {
 		return verdict{}, false, err
@@ -86,33 +95,124 @@ func (k rules) clearExpired(v View, r Request, only string) (verdict, bool, erro
 	return clearing(c), true, nil
 }
 
-// expiredHolds returns the ids of expired holds that one change can clear away: only that of one
-// hold, or of all if only is empty. Each closed window that they corrected takes room in the change
-// too.
-func (v View) expiredHolds(only string) (ids []string) {
-	type closing struct {
-		limit string
-		start int64
+// fullOfHolds returns the verdict if there are as many holds as the plan permits: those that are
+// over are cleared away, and if none is, the hold is refused.
+func (k rules) fullOfHolds(v View, r Request, p plan, standings []standing) (verdict, bool, error) {
+	if most := p.mostHolds(r.Meter); most == 0 || v.State.holds() < most {
+		return verdict{}, false, nil
 	}
-	closed := map[closing]bool{}
-	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
-		hold := v.State.Holds[id]
-		if !hold.expired(v.Now) || len(ids) == maxCleared || only != "" && id != only {
+	if clear, over, err := k.sweep(v, r, BucketKey{}); over || err != nil {
+		return clear, true, err
+	}
+	return final(decided(v, p, standings, r.Cost, ReasonTooManyHolds, false)), true, nil
+}
+
+// maxOver is how many ends of holds that are over a state keeps, before a hold with an end of its
+// own clears some away.
+const maxOver = 4
+
+// makeRoom returns the verdict that holds which are over must be cleared away before another bucket
+// is made, if so.
+func (k rules) makeRoom(v View, r Request, is Record) (verdict, bool, error) {
+	if _, there := bucketAt(v.State.Buckets, is.bucket()); there {
+		return verdict{}, false, nil
+	}
+	over := 0
+	for _, b := range v.State.Buckets {
+		if b.Limit == "" && b.Grant == "" && b.over(v.Now) {
+			over++
+		}
+	}
+	if over < maxOver {
+		return verdict{}, false, nil
+	}
+	return k.sweep(v, r, BucketKey{})
+}
+
+// overBuckets returns the buckets of holds that are over, as many as one change clears away. It
+// leaves no hold with a part of its buckets. Those that end as first does are the first.
+func (v View) overBuckets(first BucketKey) (all []Bucket) {
+	together := func(a, b BucketKey) bool { return a.Expires.Equal(b.Expires) && a.Series == b.Series }
+	over := slices.Clone(v.State.Buckets)
+	over = slices.DeleteFunc(over, func(b Bucket) bool { return !b.over(v.Now) })
+	slices.SortStableFunc(over, func(a, b Bucket) int {
+		return cmp.Compare(falseFirst(!together(a.BucketKey, first)), falseFirst(!together(b.BucketKey, first)))
+	})
+	for i, b := range over {
+		if i >= maxCleared && !together(over[i-1].BucketKey, b.BucketKey) {
+			return over[:i]
+		}
+	}
+	return over
+}
+
+// falseFirst is a number to sort by.
+func falseFirst(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// adopt returns a change that turns holds which older programs kept one by one into records and
+// buckets, at most so many of them. It reports false if there are none.
+func (k rules) adopt(v View, key Key, now time.Time, most int) (Change, bool) {
+	if len(v.State.OldHolds) == 0 {
+		return Change{}, false
+	}
+	c := k.beginClearing(v, key, now)
+	ids := slices.Sorted(maps.Keys(v.State.OldHolds))
+	ids = ids[:min(most, len(ids))]
+	c.Records = slices.DeleteFunc(c.Records, func(r RecordStep) bool { return slices.Contains(ids, r.ID) })
+	for _, id := range ids {
+		old := v.State.OldHolds[id]
+		is := old
+		if is.Series = v.State.series(old.Expires); is.Series != v.State.Series {
+			c.NewSeries = true
+		}
+		c.Records = append(c.Records, RecordStep{ID: id, Old: true, Was: &old, Is: &is})
+	}
+	for _, r := range c.Records[len(c.Records)-len(ids):] {
+		if c.NewSeries {
+			r.Is.Series = v.State.Series + 1
+		}
+		c.reserve(v.State, *r.Is)
+	}
+	return c, true
+}
+
+// adopting returns verdicts that only turn old holds, for the views that show some. It reports
+// false if none does.
+func (k rules) adopting(views []View, queries []Query) (answers []verdict, some bool) {
+	for i, v := range views {
+		if len(v.State.OldHolds) == 0 {
 			continue
 		}
-		more := maps.Clone(closed)
-		for _, w := range hold.Windows {
-			if w.Start.Before(v.State.Counters[w.Limit].Window.Start) {
-				more[closing{w.Limit, w.Start.Unix()}] = true
-			}
+		if !some {
+			answers, some = make([]verdict, len(views)), true
 		}
-		if len(ids) > 0 && len(more) > maxCleared {
-			continue
-		}
-		closed = more
-		ids = append(ids, id)
+		c, _ := k.adopt(v, queries[i].Key, queries[i].Now, maxCleared)
+		answers[i] = clearing(c)
 	}
-	return ids
+	return answers, some
+}
+
+// adopted returns v as it is once all old holds are turned into records and buckets, for a look
+// that writes nothing.
+func (k rules) adopted(v View, key Key, now time.Time) View {
+	c, some := k.adopt(v, key, now, len(v.State.OldHolds))
+	if !some {
+		return v
+	}
+	v.Records = maps.Clone(v.Records)
+	for _, r := range c.Records {
+		if _, asked := v.Records[r.ID]; asked {
+			v.Records[r.ID] = *r.Is
+		}
+	}
+	c.Rotate = time.Time{}
+	v.State = c.Apply(v.State)
+	return v
 }
 
 // openFirst opens the present windows of limits that carry units over, if c gives units back to the
@@ -130,41 +230,36 @@ func (k rules) openFirst(v View, standings []standing, c Change) (verdict, bool)
 	if len(o.Steps) == 0 {
 		return verdict{}, false
 	}
-	if clear, needed := k.correctHolds(v, standings, c.Key, c.Now); needed {
+	if clear, needed := k.correctBuckets(v, standings, c.Key, c.Now); needed {
 		return clear, true
 	}
 	return clearing(o), true
 }
 
-// correctHolds corrects holds that claim to count in a window after the stored one. A wrong clock
-// had opened that window, and its count was folded into the stored one. The holds must say so
-// before another window opens, which may be the same one, this time rightly.
-func (k rules) correctHolds(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
+// correctBuckets marks buckets that claim to count in a window after the stored one. A wrong clock
+// had opened that window, and its count was folded into the stored one. The buckets must say so
+// before another window opens, which may be the same one, this time rightly. A new series keeps the
+// holds that are made in it then in buckets of their own.
+func (k rules) correctBuckets(v View, standings []standing, key Key, now time.Time) (verdict, bool) {
 	opening := map[string]time.Time{} // by limit: the start of the stored window that ends
 	for _, s := range standings {
 		if s.opens && !s.stored.Window.IsZero() {
 			opening[s.limit.Name] = s.stored.Window.Start
 		}
 	}
-	if len(opening) == 0 || len(v.State.Holds) == 0 {
+	var steps []BucketStep
+	for _, b := range v.State.Buckets {
+		start, opens := opening[b.Limit]
+		if len(steps) < maxCleared && opens && b.countsIn().After(start) {
+			steps = append(steps, BucketStep{BucketKey: b.BucketKey, There: true, Min: b.Units, Max: b.Units, In: start})
+		}
+	}
+	if len(steps) == 0 {
 		return verdict{}, false
 	}
 	c := k.beginClearing(v, key, now)
-	kept := len(c.Records)
-	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
-		hold := v.State.Holds[id]
-		right := hold
-		right.Windows = slices.Clone(hold.Windows)
-		for i, w := range right.Windows {
-			if start, opens := opening[w.Limit]; opens && w.Start.After(start) {
-				right.Windows[i].Start = start
-			}
-		}
-		if len(c.Records)-kept < maxCleared && hold.String() != right.String() {
-			c.Records = append(c.Records, RecordStep{ID: id, Was: &hold, Is: &right})
-		}
-	}
-	return clearing(c), len(c.Records) > kept
+	c.Buckets, c.Series, c.NewSeries = steps, v.State.Series, true
+	return clearing(c), true
 }
 
 // How many windows that a wrong clock opened one change folds back, in all counters together. A

@@ -18,7 +18,7 @@ func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 		"a refund":    k.refund(RefundRequest{Subject: "s", Meter: "slots", Operation: "charge", ID: "id"}),
 	} {
 		v := View{Now: may, State: State{
-			Counters: map[string]Counter{"week": {Window: last, Count: 50}}, Holds: map[string]Record{"stray": stray}, Epoch: k.epoch(may),
+			Counters: map[string]Counter{"week": {Window: last, Count: 50}}, Buckets: bucketsOf(stray), Epoch: k.epoch(may),
 		}, Records: map[string]Record{"charge": charge}}
 		for write := 0; ; write++ {
 			answer, err := decide(v)
@@ -26,12 +26,15 @@ func TestStrayHoldsAreToldBeforeAWindowOpens(t *testing.T) {
 				t.Fatalf("%s, write %d: %+v, %v", name, write, answer, err)
 			}
 			v.State = answer.change.Apply(v.State)
-			if c := v.State.Counters["week"]; !c.Window.same(last) && !v.State.Holds["stray"].Windows[0].Start.Equal(last.Start) {
-				t.Fatalf("%s opened the week while the hold says %s", name, v.State.Holds["stray"])
+			if c := v.State.Counters["week"]; !c.Window.same(last) && !v.State.Buckets[1].countsIn().Equal(last.Start) {
+				t.Fatalf("%s opened the week while the bucket says %+v", name, v.State.Buckets[1])
 			}
 			if !answer.clears() {
 				break
 			}
+		}
+		if now, there := v.reserved(stray); !there || !now.Windows[0].Start.Equal(last.Start) || v.State.Series != 1 {
+			t.Errorf("%s: the hold counts %s, in series %d", name, now, v.State.Series)
 		}
 		if s, err := standingOf(Limit{Meter: "slots", Name: "week", Units: 100, CarryOver: 50}, v, false); err != nil || s.held != 0 || s.carried != 50 {
 			t.Errorf("%s: %d held of this week and %d carried over, %v: want 0 and 50", name, s.held, s.carried, err)
@@ -79,11 +82,11 @@ func TestOldSettlementFindsItsHold(t *testing.T) {
 		Now: now, Records: map[string]Record{"old": released},
 		State: State{
 			Counters: map[string]Counter{"week": {Window: ISOWeek(now), Count: 200}}, Epoch: k.epoch(may.Add(DefaultHorizon)), EpochBefore: k.epoch(may),
-			Holds: map[string]Record{"dead": {Kind: KindHold, Cost: 200, Expires: now, Windows: []ChargedWindow{{"week", ISOWeek(now).Start, 200}}}},
+			Buckets: bucketsOf(Record{Kind: KindHold, Cost: 200, Expires: now, Windows: []ChargedWindow{{"week", ISOWeek(now).Start, 200}}}),
 		},
 	}
 	first, err := k.settle(Request{Subject: "s", Meter: "slots", Operation: "old", Cost: 40})(v)
-	if err != nil || !first.clears() || first.change.Rotate.IsZero() || len(first.change.Records) != 2 || first.change.Records[0].ID != "old" || first.change.Records[0].Is.String() != released.String() {
+	if err != nil || !first.clears() || first.change.Rotate.IsZero() || len(first.change.Records) != 1 || first.change.Records[0].ID != "old" || first.change.Records[0].Is.String() != released.String() {
 		t.Fatalf("%+v, %v: want a first write that clears the hold away and keeps the id", first, err)
 	}
 }

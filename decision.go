@@ -23,6 +23,8 @@ const (
 	// ReasonNeverFits refuses: the cost is more than the limit and the grants allow together, so
 	// that no window can satisfy it.
 	ReasonNeverFits Reason = "never_fits"
+	// ReasonTooManyHolds refuses a hold: there are as many as the plan's MaxHolds says.
+	ReasonTooManyHolds Reason = "too_many_holds"
 	// ReasonClosed refuses: the request's window is over for this subject, and the request asked to
 	// be charged in no other.
 	ReasonClosed Reason = "closed"

@@ -94,11 +94,11 @@
 //
 // Then what is stored, and what can be done to it:
 //
-//	record debt state generation change store guard apply textread text
+//	record debt bucket state generation change store guard apply textread text
 //
 // Then what is asked and answered, and the pure decision, with a file for each verb:
 //
-//	request decision standing allocation giveback rules answer clear allow
+//	request decision standing allocation giveback reserve rules answer clear allow
 //	charge hold refund grant several
 //
 // At last the engine and its methods:

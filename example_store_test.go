@@ -57,7 +57,7 @@ func (s *textStore) Commit(ctx context.Context, c headroom.Change) (headroom.Vie
 		for _, generation := range []time.Time{v.State.Epoch, v.State.EpochBefore} {
 			delete(s.rows, recordRow(c.Key, generation, r.ID))
 		}
-		if r.Is != nil && r.Is.Kind != headroom.KindHold {
+		if r.Is != nil {
 			s.rows[recordRow(c.Key, after.Epoch, r.ID)] = r.Is.String()
 		}
 	}
@@ -92,9 +92,6 @@ func (s *textStore) view(ctx context.Context, key headroom.Key, ids []string, no
 	v.State.Plan = s.rows[planRow(key.Subject)]
 	for _, id := range ids {
 		text := cmp.Or(s.rows[recordRow(key, v.State.Epoch, id)], s.rows[recordRow(key, v.State.EpochBefore, id)])
-		if hold, held := v.State.Holds[id]; held {
-			text = hold.String()
-		}
 		if text != "" {
 			record, err := headroom.ParseRecord(text)
 			if err != nil {
@@ -158,5 +155,6 @@ func ExampleStore() {
 	// headroom state 1
 	// ids 2026-05-22T00:00:00Z before none
 	// counter "week" 30 in "2026-W22" 2026-05-25T00:00:00Z 2026-06-01T00:00:00Z
-	// hold "job-1" "h30@week:1779667200 x1779703200"
+	// bucket of holds until 2026-05-25T10:00:00Z series 0 units 1
+	// bucket of limit "week" 2026-05-25T00:00:00Z until 2026-05-25T10:00:00Z series 0 units 30
 }

@@ -16,7 +16,7 @@ import (
 // is empty.
 func (c Change) Unmet(v View) string {
 	for _, part := range []func(State, map[string]Record) string{
-		c.unmetPlan, c.unmetRecord, c.unmetGrant, c.unmetDebt, c.unmetRoom, c.unmetStep,
+		c.unmetPlan, c.unmetRecord, c.unmetGrant, c.unmetDebt, c.unmetRoom, c.unmetBucket, c.unmetSeries, c.unmetStep,
 	} {
 		if unmet := part(v.State, v.Records); unmet != "" {
 			return unmet
@@ -39,9 +39,12 @@ func (c Change) unmetPlan(s State, _ map[string]Record) string {
 	return ""
 }
 
-func (c Change) unmetRecord(_ State, records map[string]Record) string {
+func (c Change) unmetRecord(s State, records map[string]Record) string {
 	for _, r := range c.Records {
 		have, there := records[r.ID]
+		if r.Old {
+			have, there = s.OldHolds[r.ID]
+		}
 		if unmet := unmetText("record", r.ID, textOf(have, there), textOf(at(r.Was))); unmet != "" {
 			return unmet
 		}
@@ -77,14 +80,42 @@ func (c Change) unmetGrant(s State, _ map[string]Record) string {
 }
 
 func (c Change) unmetRoom(s State, _ map[string]Record) string {
-	holds, grants, debts := c.Grows()
+	grants, debts := c.Grows()
 	for _, room := range []struct {
 		of               string
 		have, more, most int
-	}{{"holds", len(s.Holds), holds, MaxHolds}, {"grants", len(s.Grants), grants, MaxGrants}, {"debts", len(s.Debts), debts, MaxDebts}} {
+	}{{"grants", len(s.Grants), grants, MaxGrants}, {"debts", len(s.Debts), debts, MaxDebts}} {
 		if room.more > 0 && room.have+room.more > room.most {
 			return fmt.Sprintf("there are %d %s, want at most %d", room.have, room.of, room.most-room.more)
 		}
+	}
+	return ""
+}
+
+func (c Change) unmetBucket(s State, _ map[string]Record) string {
+	for _, b := range c.Buckets {
+		at, there := bucketAt(s.Buckets, b.BucketKey)
+		switch {
+		case !b.There && !c.NewSeries && !s.Swept.Before(b.Expires):
+			return fmt.Sprintf("%s may have been cleared away: buckets are swept up to %s", b.text(), stamp(s.Swept))
+		case b.There && !there:
+			return fmt.Sprintf("%s is not there", b.text())
+		case b.There && (s.Buckets[at].Units < b.Min || s.Buckets[at].Units > b.Max):
+			return fmt.Sprintf("%s has %d units, want %s", b.text(), s.Buckets[at].Units, between(b.Min, b.Max, b.Add))
+		}
+	}
+	if holds := s.holds() + c.MoreHolds(); c.MostHolds != 0 && holds > c.MostHolds {
+		return fmt.Sprintf("there would be %d holds, want at most %d", holds, c.MostHolds)
+	}
+	return ""
+}
+
+func (c Change) unmetSeries(s State, _ map[string]Record) string {
+	switch {
+	case c.GuardsSeries() && s.Series != c.Series:
+		return fmt.Sprintf("series of buckets is %d, want %d", s.Series, c.Series)
+	case !c.Sweep.IsZero() && !s.Swept.Equal(c.Swept):
+		return fmt.Sprintf("buckets are swept up to %s, want %s", stamp(s.Swept), stamp(c.Swept))
 	}
 	return ""
 }
@@ -119,6 +150,22 @@ func (s Step) unmet(c Counter) string {
 		return fmt.Sprintf("count of %q is %d, want %s", s.Limit, c.Count, between(s.Min, s.Max, s.Add))
 	}
 	return ""
+}
+
+// text names the bucket for people: `bucket of limit "week" until ...`.
+func (k BucketKey) text() string {
+	of := "that counts holds"
+	switch {
+	case k.Limit != "":
+		of = fmt.Sprintf("of limit %q from %s", k.Limit, stamp(k.Start))
+	case k.Grant != "":
+		of = fmt.Sprintf("of grant %q", k.Grant)
+	}
+	text := fmt.Sprintf("bucket %s until %s", of, stamp(k.Expires))
+	if k.Series != 0 {
+		text += fmt.Sprintf(" in series %d", k.Series)
+	}
+	return text
 }
 
 // unmetText says that what has an id is not what is wanted, if their texts differ.

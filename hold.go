@@ -17,11 +17,11 @@ func (k rules) hold(r Request, lasts time.Duration) intent {
 				"operation %q stands for %s and now asks to hold %d: an id stands for one piece of work",
 				r.Operation, have.what(), r.Cost)
 		}
-		live := have.Kind == KindHold && !have.expired(v.Now)
+		live, ends := v.live(have), have.Expires
 		have.Kind, have.Cost = KindHold, r.Cost
 		again, err := k.replay(v, r, have, ReasonAdmitted)
 		if err == nil && live {
-			again = again.until(have.Expires)
+			again = again.until(ends)
 		}
 		return again, err
 	}
@@ -33,9 +33,11 @@ func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
 		have, ok := v.Records[r.Operation]
 		switch {
-		case ok && have.Kind == KindHold && have.expired(v.Now):
-			clear, _, err := k.clearExpired(v, r, r.Operation)
-			return clear, err
+		case ok && have.Kind == KindHold && !v.live(have) && have.Cost == r.Cost:
+			if clear, over, err := k.sweepHold(v, r, have); over || err != nil {
+				return clear, err
+			}
+			return k.reserve(v, r, lasts, &have)
 		case ok && have.Kind == KindReleased && have.Cost == r.Cost:
 			return k.reserve(v, r, lasts, &have)
 		}
@@ -46,24 +48,26 @@ func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 // reserve decides whether there is room for a hold. was is what is remembered of the id so far, or
 // nil.
 func (k rules) reserve(v View, r Request, lasts time.Duration, was *Record) (verdict, error) {
-	if len(v.State.Holds) >= MaxHolds {
-		if clear, ok, err := k.clearExpired(v, r, ""); ok || err != nil {
-			return clear, err
-		}
-		return verdict{}, Errorf(TooMany, nil,
-			"subject %q has %d live holds of meter %q, the most there can be: settle or release some",
-			r.Subject, MaxHolds, r.Meter)
-	}
-	r.Over = RefuseOverLimit // nothing is reserved past a limit: the work is yet to be done
-	is := Record{Kind: KindHold, Cost: r.Cost, Expires: endAfter(v.Now, lasts)}
+	is := Record{Kind: KindHold, Cost: r.Cost, Expires: holdEnd(v.Now, lasts)}
+	is.Series = v.State.series(is.Expires)
 	if was != nil {
 		is.Held = was.Cost // makes the record differ from an older one that a store may still have
 	}
+	r.Over = RefuseOverLimit // nothing is reserved past a limit: the work is yet to be done
 	answer, err := k.charge(v, r, is, was, r.Cost)
 	if err != nil || answer.change == nil {
 		return answer, err
 	}
 	return answer.until(is.Expires), nil
+}
+
+// sweepHold returns the verdict that a hold which is over must be cleared away, if its units have
+// not come back yet.
+func (k rules) sweepHold(v View, r Request, hold Record) (verdict, bool, error) {
+	if _, there := v.reserved(hold); !there {
+		return verdict{}, false, nil
+	}
+	return k.sweep(v, r, hold.bucket())
 }
 
 // settle decides the charge of the true cost of a held operation.
@@ -77,24 +81,26 @@ func (k rules) settle(r Request) intent {
 				r.Operation, k.catalog.Horizon(r.Meter))
 		case have.Kind == KindSettled && have.Cost == r.Cost:
 			return k.replay(v, r, have, have.reason())
-		case have.Kind == KindHold && have.expired(v.Now):
-			clear, _, err := k.clearExpired(v, r, r.Operation)
-			return clear, err
-		case have.Kind == KindReleased:
+		case have.Kind == KindReleased || have.Kind == KindHold && !v.live(have):
+			if clear, over, err := k.sweepHold(v, r, have); over || err != nil {
+				return clear, err
+			}
 			// The work succeeded after all: a plain deduction.
-			settled := Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.Windows, Crossed: have.Crossed}
+			settled := Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.ended().Windows, Crossed: have.Crossed}
 			return k.charge(v, r, settled, &have, r.Cost)
 		case have.Kind != KindHold:
 			return verdict{}, conflict(
 				"operation %q stands for %s and now asks to settle at %d", r.Operation, have.what(), r.Cost)
 		}
-		settled := have
-		settled.Kind, settled.Cost, settled.Held, settled.Expires = KindSettled, r.Cost, have.Cost, time.Time{}
+		settled, _ := v.reserved(have)
+		settled.Kind, settled.Cost, settled.Held = KindSettled, r.Cost, have.Cost
+		settled.Expires, settled.Series = time.Time{}, 0
 		if r.Cost > have.Cost {
 			return k.charge(v, r, settled, &have, r.Cost-have.Cost)
 		}
 		c := k.begin(v, r.key(), r.Now)
 		c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &settled}}
+		c.unreserve(have)
 		var err error
 		if c.Steps, c.Grants, err = giveBack(v, &settled, have.Cost-r.Cost); err != nil {
 			return verdict{}, err
@@ -121,7 +127,7 @@ func (k rules) release(r Request) intent {
 		switch {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "released")
-		case have.lapsed(v.Now):
+		case v.lapsed(have):
 			return verdict{}, Errorf(Expired, nil,
 				"the hold of operation %q ended at %s, and its units have come back",
 				r.Operation, have.Expires.Format(time.RFC3339))
@@ -131,7 +137,7 @@ func (k rules) release(r Request) intent {
 			return verdict{}, conflict(
 				"operation %q stands for %s: only a hold can be released", r.Operation, have.what())
 		}
-		ended := have.ended(false)
+		ended := have.ended()
 		return k.endHold(v, r, have, &ended)
 	}
 }
@@ -149,7 +155,9 @@ func (k rules) abandon(r Request) intent {
 		case ok && have.Kind == KindSettled:
 			return verdict{}, errSettled
 		case ok && have.Kind == KindHold:
-			return k.endHold(v, r, have, nil)
+			if _, there := v.reserved(have); there {
+				return k.endHold(v, r, have, nil)
+			}
 		}
 		r := r
 		r.SkipClosed = false
@@ -165,7 +173,8 @@ func (k rules) abandon(r Request) intent {
 func (k rules) endHold(v View, r Request, hold Record, is *Record) (verdict, error) {
 	c := k.begin(v, r.key(), r.Now)
 	c.Records = []RecordStep{{ID: r.Operation, Was: &hold, Is: is}}
-	rest := hold
+	c.unreserve(hold)
+	rest, _ := v.reserved(hold)
 	var err error
 	if c.Steps, c.Grants, err = giveBack(v, &rest, hold.Cost); err != nil {
 		return verdict{}, err
@@ -177,12 +186,12 @@ func (k rules) endHold(v View, r Request, hold Record, is *Record) (verdict, err
 // extend decides that a hold lasts from now on.
 func (k rules) extend(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
-		expires := endAfter(v.Now, lasts)
+		expires := holdEnd(v.Now, lasts)
 		have, ok := v.Records[r.Operation]
 		switch {
 		case !ok:
 			return verdict{}, unknown(r.Operation, "extended")
-		case have.lapsed(v.Now):
+		case v.lapsed(have):
 			return verdict{}, Errorf(Expired, nil,
 				"the hold of operation %q ended at %s: hold anew under another id",
 				r.Operation, have.Expires.Format(time.RFC3339))
@@ -195,10 +204,15 @@ func (k rules) extend(r Request, lasts time.Duration) intent {
 		if have.Expires.Equal(expires) {
 			answer, err = k.replay(v, r, have, ReasonExtended)
 		} else {
-			longer := have
-			longer.Expires = expires
+			longer, _ := v.reserved(have)
+			longer.Expires, longer.Series = expires, v.State.series(expires)
+			if clear, needed, err := k.makeRoom(v, r, longer); needed || err != nil {
+				return clear, err
+			}
 			c := k.begin(v, r.key(), r.Now)
 			c.Records = []RecordStep{{ID: r.Operation, Was: &have, Is: &longer}}
+			c.unreserve(have)
+			c.reserve(v.State, longer)
 			r.Cost = have.Cost
 			answer, err = k.allow(v, r, c, &longer, ReasonExtended)
 		}

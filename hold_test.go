@@ -20,7 +20,7 @@ func TestDecisionsShareNothing(t *testing.T) {
 	uses[0] = GrantUse{"g", 5}
 	hold := Record{Kind: KindHold, Cost: 105, Expires: may.Add(time.Hour), Windows: []ChargedWindow{{"week", start, 100}}, Crossed: crossed, Grants: uses}
 	v := View{Now: may, Records: map[string]Record{"id": hold}, State: State{
-		Counters: map[string]Counter{"week": {Window: ISOWeek(may), Count: 100}}, Epoch: k.epoch(may), Holds: map[string]Record{"id": hold},
+		Counters: map[string]Counter{"week": {Window: ISOWeek(may), Count: 100}}, Epoch: k.epoch(may), Buckets: bucketsOf(hold),
 		Grants: map[string]Grant{"g": {Units: 50, Used: 5, Expires: may.Add(time.Hour)}},
 	}}
 	before := hold.String()
@@ -37,18 +37,5 @@ func TestDecisionsShareNothing(t *testing.T) {
 		if hold.String() != before || v.State.Grants["g"].Used != 5 || crossed[:2][1] != (Crossing{}) || uses[:2][1] != (GrantUse{}) {
 			t.Fatalf("settling at %d changed the view: %s, %v, %v", cost, hold, crossed[:4], uses[:4])
 		}
-	}
-}
-
-func TestHoldsLastAWholeSecondAtLeast(t *testing.T) {
-	for lasts, want := range map[time.Duration]time.Duration{
-		time.Second: time.Second, 1500 * time.Millisecond: 2 * time.Second, time.Second + 1: 2 * time.Second, time.Hour: time.Hour,
-	} {
-		if got := endAfter(may, lasts).Sub(may); got != want {
-			t.Errorf("%s from a whole second end after %s, want %s", lasts, got, want)
-		}
-	}
-	if got := endAfter(may.Add(999*time.Millisecond), time.Second); !got.Equal(may.Add(2 * time.Second)) {
-		t.Errorf("a second from 0.999 s ends at %s", got)
 	}
 }

@@ -38,6 +38,9 @@ type Limit struct {
 	// Nothing is carried into a window that a wrong clock had closed too early, once the clock's
 	// fault is repaired.
 	CarryOver int64
+	// MaxHolds is how many holds a subject may have at a time on the meter, whatever they take. The
+	// least of the limits of a plan counts. Zero: any number.
+	MaxHolds int64
 	// Thresholds are percents of the limit, rising, from 1 to MaxThreshold. A decision says which
 	// of them it crossed. Empty: none.
 	Thresholds []int
@@ -54,6 +57,9 @@ func (l Limit) validate(plan string) error {
 		return invalid(
 			"limit %q of plan %q: %d units, %d carried over: want at least 0",
 			l.Name, plan, l.Units, l.CarryOver)
+	}
+	if l.MaxHolds < 0 {
+		return invalid("limit %q of plan %q: %d holds: want at least 1, or 0 for any number", l.Name, plan, l.MaxHolds)
 	}
 	if l.Mode > Shadow {
 		return invalid("limit %q of plan %q: unknown mode %d", l.Name, plan, l.Mode)
@@ -87,6 +93,16 @@ type plan struct {
 	name      string // as it is stored or given, with the overrides
 	limits    []Limit
 	overrides map[string]int64 // units by "meter/limit"
+}
+
+// mostHolds returns how many holds there may be on a meter. It is 0 if there may be any number.
+func (p plan) mostHolds(meter string) (most int64) {
+	for _, l := range p.limits {
+		if l.Meter == meter && l.MaxHolds > 0 && (most == 0 || l.MaxHolds < most) {
+			most = l.MaxHolds
+		}
+	}
+	return most
 }
 
 // limit returns what the plan says about a counter. The units are Unlimited if it says nothing.

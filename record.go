@@ -13,11 +13,11 @@ type Kind byte
 
 const (
 	KindDeduct Kind = 'd' // a charge
-	KindHold   Kind = 'h' // a hold, which State.Holds keeps
+	KindHold   Kind = 'h' // a hold, whose units lie in State.Buckets while it is live
 	// KindSettled is a charge that was held before.
 	KindSettled Kind = 's'
-	// KindReleased is a hold that was released. If Expires is set, it expired instead, and was
-	// cleared away.
+	// KindReleased is a hold that was released. If Expires is set, it expired instead: older programs
+	// remembered it so when they cleared it away.
 	KindReleased Kind = 'x'
 	KindRefund   Kind = 'r' // a refund
 	KindGrant    Kind = 'g' // a grant
@@ -35,6 +35,7 @@ type Record struct {
 	Refunded int64     // units that refunds have given back in all
 	Recorded bool      // charged past the limit under the policy RecordOverLimit
 	Expires  time.Time // when a hold or a grant ends
+	Series   int64     // of KindHold: of the buckets in which its units lie
 	Of       string    // of KindRefund: the id of the operation that it undoes
 	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone.
 	// See View.Older.
@@ -81,6 +82,7 @@ type Crossing struct {
 //	h75          the estimate that was held
 //	-12          refunded
 //	x1779670000  the expiry, in Unix seconds
+//	#2           the series of the buckets in which a hold lies, unless it is 0
 //	g5:ID        units drawn from a grant; ID is percent-encoded
 //	>ID          the operation that a refund undoes, percent-encoded
 //	<ORG         the organisation that pays too, percent-encoded
@@ -111,6 +113,9 @@ func (r Record) String() string {
 	}
 	if !r.Expires.IsZero() {
 		b.WriteString(" x" + strconv.FormatInt(r.Expires.Unix(), 10))
+	}
+	if r.Series != 0 {
+		b.WriteString(" #" + strconv.FormatInt(r.Series, 10))
 	}
 	for _, g := range r.Grants {
 		b.WriteString(" g" + strconv.FormatInt(g.Units, 10) + ":" + url.QueryEscape(g.ID))
@@ -187,6 +192,8 @@ func (p *recordParser) part(s string) {
 		p.r.Refunded = p.units(value)
 	case 'x':
 		p.r.Expires = p.time(value)
+	case '#':
+		p.r.Series = p.units(value)
 	case 'g':
 		units, id, _ := strings.Cut(value, ":")
 		p.r.Grants = append(p.r.Grants, GrantUse{ID: p.id(id), Units: p.units(units)})
@@ -225,17 +232,6 @@ func (p *recordParser) id(s string) string {
 	return id
 }
 
-// in returns what the record counts in the window of limit that starts at start, or in later ones.
-// If there are later ones, a wrong clock had opened them, and they were folded into that window.
-func (r Record) in(limit string, start time.Time) (units int64) {
-	for _, w := range r.Windows {
-		if w.Limit == limit && !w.Start.Before(start) {
-			units += w.Units
-		}
-	}
-	return units
-}
-
 // start returns the start of the last window of limit in which the record counts or counted, or of
 // the first one.
 func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
@@ -250,21 +246,12 @@ func (r Record) start(limit string, first bool) (start time.Time, ok bool) {
 // expired reports whether a hold or a grant is over at now.
 func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
 
-// lapsed reports whether the record is of a hold that was over before it was settled or released,
-// even if it has been cleared away since.
-func (r Record) lapsed(now time.Time) bool {
-	return r.Kind == KindHold && r.expired(now) || r.Kind == KindReleased && !r.Expires.IsZero()
-}
-
 // ended returns what is remembered about a hold whose units have come back: where it counted and
-// what it crossed, for repeats of it. If the hold expired, it says when.
-func (r Record) ended(expired bool) Record {
+// what it crossed, for repeats of it.
+func (r Record) ended() Record {
 	e := Record{Kind: KindReleased, Cost: r.Cost, Also: r.Also, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
 	for i := range e.Windows {
 		e.Windows[i].Units = 0
-	}
-	if expired {
-		e.Expires = r.Expires
 	}
 	return e
 }

@@ -96,7 +96,7 @@ func (k rules) place(v View, r Request) (plan, []standing, error) {
 // generation of ids were seen. If it is time for a new generation of ids, the change begins one.
 func (k rules) begin(v View, key Key, now time.Time) Change {
 	horizon := k.catalog.Horizon(key.Meter)
-	c := Change{Key: key, Now: now, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: v.State.Horizon(horizon)}
+	c := Change{Key: key, Now: now, Memo: v.Memo, Plan: v.State.Plan, Epoch: v.State.Epoch, Horizon: v.State.Horizon(horizon)}
 	if label, due := v.State.rotation(v.Now, horizon); due {
 		c.Rotate = label
 	}

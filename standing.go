@@ -43,7 +43,7 @@ func standingOf(l Limit, v View, skipClosed bool) (standing, error) {
 		s.opens = true
 	case !stored.Window.End.After(now):
 		s.opens = true
-		s.carried = carry(l, stored, s.window, v.State.Holds)
+		s.carried = carry(l, stored, s.window, v.State.Buckets)
 		if s.window.Start.Before(stored.Window.End) {
 			// The period was cut differently before, and the stored window held until now. The
 			// first window of the new kind begins where it ended.
@@ -89,11 +89,13 @@ func (s *standing) countHolds(v View) {
 	if s.opens {
 		return
 	}
-	for _, h := range v.State.Holds {
-		if units := h.in(s.limit.Name, s.window.Start); h.expired(v.Now) {
-			s.expired += units
-		} else {
-			s.held += units
+	for _, b := range v.State.Buckets {
+		switch {
+		case b.Limit != s.limit.Name || b.countsIn().Before(s.window.Start):
+		case b.over(v.Now):
+			s.expired = sum(s.expired, b.Units)
+		default:
+			s.held = sum(s.held, b.Units)
 		}
 	}
 	// A writer that knows nothing of holds may have counted less than they say.
@@ -101,19 +103,23 @@ func (s *standing) countHolds(v View) {
 	s.expired = min(s.expired, s.count-s.held)
 }
 
+// sum adds two numbers that are not negative, up to the greatest that there is: what is stored may
+// be damaged.
+func sum(a, b int64) int64 { return min(a, anyCount(b)) + b }
+
 // carry returns how many units a window that opens may use beside its own: what the stored window
 // left over, and the windows after it in which nobody did anything. What a hold held at the end of
 // the stored window counts as used, whatever became of the hold later. So it does not matter when
 // the first write of a window comes.
-func carry(l Limit, stored Counter, opening Window, holds map[string]Record) int64 {
+func carry(l Limit, stored Counter, opening Window, buckets []Bucket) int64 {
 	most := min(l.CarryOver, multiple(l.Units, HistoryWindows))
 	if most == 0 {
 		return 0
 	}
 	used := stored.Count
-	for _, h := range holds {
-		if h.expired(stored.Window.End) {
-			used -= h.in(l.Name, stored.Window.Start)
+	for _, b := range buckets {
+		if b.Limit == l.Name && b.over(stored.Window.End) && !b.countsIn().Before(stored.Window.Start) {
+			used -= min(b.Units, used)
 		}
 	}
 	carried := max(0, min(most, standing{limit: l, carried: stored.Carried}.allowance()-max(0, used)))

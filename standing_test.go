@@ -69,10 +69,7 @@ func TestCarryDoesNotDependOnWhoLooks(t *testing.T) {
 		"a hold that ended with it":               {40, 0, []Record{hold(10, this.End)}, 1, 70},
 		"a hold of more than is counted":          {40, 0, []Record{hold(1000, this.End)}, 1, 100},
 	} {
-		v := View{State: State{Counters: map[string]Counter{"week": {Window: this, Count: c.count, Carried: c.carried}}, Holds: map[string]Record{}}}
-		for i, h := range c.holds {
-			v.State.Holds[string(rune('a'+i))] = h
-		}
+		v := View{State: State{Counters: map[string]Counter{"week": {Window: this, Count: c.count, Carried: c.carried}}, Buckets: bucketsOf(c.holds...)}}
 		for _, into := range []time.Duration{0, time.Hour, 7*24*time.Hour - 1} {
 			v.Now = this.Start.Add(time.Duration(c.weeks)*7*24*time.Hour + into)
 			if s, err := standingOf(l, v, false); err != nil || s.carried != c.want || !s.opens {
@@ -244,7 +241,7 @@ func TestNothingIsNegative(t *testing.T) {
 	}
 	v := View{Now: may, State: State{
 		Counters: map[string]Counter{"week": {Window: w, Count: 30}},
-		Holds:    map[string]Record{"dead": hold(50, may), "live": hold(20, may.Add(1))},
+		Buckets:  bucketsOf(hold(50, may), hold(20, may.Add(time.Second))),
 	}}
 	s, err := standingOf(Limit{Meter: "slots", Name: "week", Units: 100}, v, false)
 	if shown := s.show(0, true); err != nil || shown.Used != 0 || shown.Held != 20 || shown.Remaining != 80 {

@@ -8,9 +8,6 @@ import (
 // HistoryWindows is how many totals of closed windows stay readable, for each counter.
 const HistoryWindows = 52
 
-// MaxHolds is how many holds of one key a store keeps at a time.
-const MaxHolds = 100
-
 // MaxGrants is how many grants of one key a store keeps at a time.
 const MaxGrants = 20
 
@@ -25,14 +22,22 @@ type Key struct{ Subject, Meter string }
 type State struct {
 	Plan     string             // the subject's stored plan, for all its meters; empty: none
 	Counters map[string]Counter // by the name of the limit
-	// Holds are by operation id: holds that were neither settled nor released. They may have
-	// expired. There are at most MaxHolds.
-	Holds map[string]Record
+	// OldHolds are holds by operation id, which older programs kept here, one by one. An engine turns
+	// them into records and buckets before it does anything else.
+	OldHolds map[string]Record
 	// Grants are by id. They may have expired. There are at most MaxGrants.
 	Grants map[string]Grant
 	// Debts are by operation id: charges whose organisation may not be settled yet. There are at
 	// most MaxDebts.
 	Debts map[string]Debt
+	// Buckets are what holds reserve, those that end first before the others. Some may be over.
+	Buckets []Bucket
+	// Series is the Series of buckets that are made now. Swept is the latest end of a bucket of this
+	// series that was cleared away; zero: none was. A bucket that ends at Swept or before it is not
+	// made again in this series: a hold whose bucket was cleared away would take it for its own. If a
+	// clock goes back so far that such a bucket is needed, a new series begins.
+	Series int64
+	Swept  time.Time
 	// Operation ids age in two generations. Epoch is the label of the younger one, and EpochBefore
 	// that of the older one. They are zero if there is none. An id is remembered while the label of
 	// its generation is one of the two. A store may forget a generation by itself only when two of
@@ -40,10 +45,20 @@ type State struct {
 	Epoch, EpochBefore time.Time
 }
 
+// holds returns how many holds the buckets count, with those that are over.
+func (s State) holds() (n int64) {
+	for _, b := range s.Buckets {
+		if b.Limit == "" && b.Grant == "" {
+			n += b.Units
+		}
+	}
+	return n
+}
+
 // unseen reports whether nothing is stored of the subject. Every write of the engine leaves a label
 // of ids, so a state without one comes from another writer, or from none.
 func (s State) unseen() bool {
-	return s.Plan == "" && s.Epoch.IsZero() && len(s.Counters)+len(s.Holds)+len(s.Grants)+len(s.Debts) == 0
+	return s.Plan == "" && s.Epoch.IsZero() && len(s.Counters)+len(s.OldHolds)+len(s.Grants)+len(s.Debts) == 0
 }
 
 // Counter counts the units of one limit in one window.

@@ -91,11 +91,14 @@ type Query struct {
 type View struct {
 	State State
 	// Records are what is remembered about the ids that were asked for, or that a change names.
-	// Holds in State.Holds are among them.
+	// Holds in State.OldHolds are among them.
 	Records map[string]Record
 	// Now is the time to decide by: the caller's if there is one, or else that of the clock that
 	// the store trusts.
 	Now time.Time
+	// Memo is the store's own. An engine hands it back in Change.Memo with a change that it makes
+	// from this view, so that the store knows what it has seen. It may be nil.
+	Memo any
 	// Older says that older programs read the key, which know neither debts nor Record.Within. Then
 	// the store writes neither for it, and leaves them out of a Change.
 	Older bool

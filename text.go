@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The text of a State and of a Change is one fact a line. It is made for stores that keep or send
@@ -20,6 +21,9 @@ import (
 //	counter "week" 171 in "2026-W22" 2026-05-25T00:00:00Z 2026-06-01T00:00:00Z
 //	past "week" 2026-05-18T00:00:00Z 150
 //	hold "job-7" "h30@week:1779667200 x1779897600"
+//	swept 2026-05-27T15:55:00Z in series 0
+//	bucket of limit "week" 2026-05-25T00:00:00Z until 2026-05-27T16:00:00Z series 0 units 30
+//	bucket of holds until 2026-05-27T16:00:00Z series 0 units 1
 //	grant "gift" 50 used 20 until 2026-07-01T00:00:00Z
 //	debt "job-8" "30 @1779667200 <acme"
 //
@@ -58,8 +62,14 @@ func (s State) MarshalText() ([]byte, error) {
 			given("carried", c.Carried), flag("partial", c.Partial))
 		w.totals("past", limit, c.Past)
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.Holds)) {
-		w.line("hold", quoted(id), quoted(s.Holds[id].String()))
+	for _, id := range slices.Sorted(maps.Keys(s.OldHolds)) {
+		w.line("hold", quoted(id), quoted(s.OldHolds[id].String()))
+	}
+	if s.Series != 0 || !s.Swept.IsZero() {
+		w.line("swept", stamp(s.Swept), "in series", number(s.Series))
+	}
+	for _, b := range s.Buckets {
+		w.line("bucket", b.marshal(), "units", number(b.Units), startIn(b.In))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Grants)) {
 		w.line("grant", quoted(id), s.Grants[id].marshal())
@@ -94,7 +104,16 @@ func (s *State) UnmarshalText(text []byte) error {
 			c.Past = append(c.Past, r.total())
 			put(&is.Counters, limit, c)
 		case "hold":
-			put(&is.Holds, r.quoted(), *r.record())
+			put(&is.OldHolds, r.quoted(), *r.record())
+		case "swept":
+			is.Swept = r.time()
+			r.want("in series")
+			is.Series = r.number()
+		case "bucket":
+			b := Bucket{BucketKey: r.bucketKey()}
+			r.want("units")
+			b.Units, b.In = r.number(), r.startIn()
+			is.Buckets = append(is.Buckets, b)
 		case "grant":
 			put(&is.Grants, r.quoted(), *r.grant())
 		case "debt":
@@ -124,7 +143,7 @@ func (c Change) MarshalText() ([]byte, error) {
 	}
 	w.line("horizon", c.Horizon.String())
 	for _, r := range c.Records {
-		w.line("record", quoted(r.ID), "was", quotedOr(r.Was), "is", quotedOr(r.Is))
+		w.line("record", quoted(r.ID), flag("old", r.Old), "was", quotedOr(r.Was), "is", quotedOr(r.Is))
 	}
 	for _, s := range c.Steps {
 		w.line("step", quoted(s.Limit), s.moves(), "count", bounds(s.Min, s.Max, s.Add), "add", number(s.Add), given("carried", s.Carried), flag("opens", s.Opens))
@@ -137,6 +156,18 @@ func (c Change) MarshalText() ([]byte, error) {
 	}
 	if c.AllGrants {
 		w.line("no other grants")
+	}
+	if c.GuardsSeries() || c.Series != 0 {
+		w.line("series", number(c.Series), flag("ends", c.NewSeries))
+	}
+	if !c.Sweep.IsZero() || !c.Swept.IsZero() {
+		w.line("swept", stamp(c.Swept), "is", stamp(c.Sweep))
+	}
+	for _, b := range c.Buckets {
+		w.line("bucket", b.marshal(), b.guard(), "add", number(b.Add), flag("ends", b.Ends), startIn(b.In))
+	}
+	if c.MostHolds != 0 {
+		w.line("holds", "at most", number(c.MostHolds))
 	}
 	for _, d := range c.Debts {
 		w.line("debt", quoted(d.ID), "was", quotedOr(d.Was), "is", quotedOr(d.Is))
@@ -170,6 +201,17 @@ func (c *Change) UnmarshalText(text []byte) error {
 			r.windowTotal(what, is.Steps)
 		case "grant":
 			is.Grants = append(is.Grants, r.grantStep())
+		case "series":
+			is.Series, is.NewSeries = r.number(), r.flag("ends")
+		case "swept":
+			is.Swept = r.time()
+			r.want("is")
+			is.Sweep = r.time()
+		case "bucket":
+			is.Buckets = append(is.Buckets, r.bucketStep())
+		case "holds":
+			r.want("at most")
+			is.MostHolds = r.number()
 		case "no":
 			r.want("other grants")
 			is.AllGrants = true
@@ -264,6 +306,33 @@ func marshalOr(g *Grant) string {
 		return "none"
 	}
 	return g.marshal()
+}
+
+func (k BucketKey) marshal() string {
+	of := "of holds"
+	switch {
+	case k.Limit != "":
+		of = "of limit " + quoted(k.Limit) + " " + stamp(k.Start)
+	case k.Grant != "":
+		of = "of grant " + quoted(k.Grant)
+	}
+	return of + " until " + stamp(k.Expires) + " series " + number(k.Series)
+}
+
+// guard writes what must be there of the bucket.
+func (b BucketStep) guard() string {
+	if !b.There {
+		return "there or not"
+	}
+	return "there with " + bounds(b.Min, b.Max, b.Add)
+}
+
+// startIn writes when the window begins in which units count, if that is said.
+func startIn(start time.Time) string {
+	if start.IsZero() {
+		return ""
+	}
+	return "in " + stamp(start)
 }
 
 func (g Grant) marshal() string {

@@ -115,12 +115,49 @@ func (r *textReader) recordOrNone() *Record {
 }
 
 func (r *textReader) recordStep() RecordStep {
-	step := RecordStep{ID: r.quoted()}
+	step := RecordStep{ID: r.quoted(), Old: r.flag("old")}
 	r.want("was")
 	step.Was = r.recordOrNone()
 	r.want("is")
 	step.Is = r.recordOrNone()
 	return step
+}
+
+func (r *textReader) bucketKey() (k BucketKey) {
+	switch {
+	case r.flag("of limit"):
+		k.Limit, k.Start = r.quoted(), r.time()
+	case r.flag("of grant"):
+		k.Grant = r.quoted()
+	default:
+		r.want("of holds")
+	}
+	r.want("until")
+	k.Expires = r.time()
+	r.want("series")
+	k.Series = r.number()
+	return k
+}
+
+func (r *textReader) bucketStep() BucketStep {
+	b := BucketStep{BucketKey: r.bucketKey()}
+	if b.There = r.flag("there with"); b.There {
+		b.Min, b.Max, b.Add = r.bounded()
+	} else {
+		r.want("there or not")
+		r.want("add")
+		b.Add = r.number()
+	}
+	b.Ends, b.In = r.flag("ends"), r.startIn()
+	return b
+}
+
+// startIn reads what startIn wrote.
+func (r *textReader) startIn() time.Time {
+	if !r.flag("in") {
+		return time.Time{}
+	}
+	return r.time()
 }
 
 func (r *textReader) debt() *Debt {

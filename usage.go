@@ -12,19 +12,30 @@ type Usage struct {
 	Unseen         bool                  // as in Decision: nothing is stored of the subject
 	Granted        int64                 // units that live grants have left
 	Grants         map[string]GrantUsage // live grants, by id
-	Holds          map[string]HoldUsage  // live holds, by operation
+	Holds          []HeldUntil           // what live holds reserve, by when they end
 	// Debts are charges for which an organisation could not be settled yet, by operation.
 	Debts  map[string]DebtUsage
 	Limits []LimitUsage // one for each counter of the meter, sorted by name
 }
 
-// HoldUsage is a live hold.
-type HoldUsage struct {
-	Units   int64 // what is held in all
+// HeldUntil is what the live holds reserve that end at one time.
+type HeldUntil struct {
 	Expires time.Time
-	// Windows tell where the units count, sorted by limit. What a hold draws from grants counts in
-	// none.
+	Holds   int64 // how many there are
+	Granted int64 // units drawn from grants
+	// Windows tell where the other units count, sorted by limit.
 	Windows []ChargedWindow
+}
+
+// Units returns how many units the holds reserve, wherever they count. A limit whose window turned
+// while a hold was settled may count fewer.
+func (h HeldUntil) Units() int64 {
+	most, by := int64(0), map[string]int64{}
+	for _, w := range h.Windows {
+		by[w.Limit] += w.Units
+		most = max(most, by[w.Limit])
+	}
+	return most + h.Granted
 }
 
 // GrantUsage is a live grant.
@@ -79,7 +90,7 @@ func (e *Engine) Usage(ctx context.Context, r UsageRequest) (Usage, error) {
 		after, _, _ := e.settleDebts(ctx, q, v, v.State.Debts, &silent{})
 		v.State.Debts = after.State.Debts // the rest is the subject's as it was seen
 	}
-	return e.rules.usage(v, of)
+	return e.rules.usage(e.rules.adopted(v, of.key(), of.Now), of)
 }
 
 // usage shows v as a charge at its time would find it.
@@ -88,14 +99,9 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Unseen: v.State.unseen(), Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: map[string]HoldUsage{}, Debts: map[string]DebtUsage{}}
+	u := Usage{Subject: r.Subject, Meter: r.Meter, Plan: plan.name, Unseen: v.State.unseen(), Granted: grantsLeft(v), Grants: map[string]GrantUsage{}, Holds: v.heldUntil(), Debts: map[string]DebtUsage{}}
 	for _, id := range liveGrants(v) {
 		u.Grants[id] = GrantUsage(v.grant(id))
-	}
-	for id, h := range v.State.Holds {
-		if !h.expired(v.Now) {
-			u.Holds[id] = HoldUsage{Units: h.Cost, Expires: h.Expires, Windows: h.Windows}
-		}
 	}
 	for id, d := range v.State.Debts {
 		u.Debts[id] = DebtUsage{Organisation: d.To, Units: d.Cost, Since: d.Since}
@@ -107,8 +113,8 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 			if t.Start.Equal(s.window.Start) {
 				continue // known to be incomplete already
 			}
-			for _, h := range v.State.Holds {
-				t.Units -= s.stored.heldIn(h, s.limit.Name, t.Start)
+			for _, b := range v.State.Buckets {
+				t.Units -= s.stored.heldIn(b, s.limit.Name, t.Start)
 			}
 			if t.Units > 0 || t.Unknown {
 				l.History = append(l.History, WindowTotal{Window: s.at(t.Start), Units: max(0, t.Units), Unknown: t.Unknown})
@@ -119,13 +125,37 @@ func (k rules) usage(v View, r Request) (Usage, error) {
 	return u, nil
 }
 
-// heldIn returns how many units a hold has in the window that starts at start. Units that it claims
-// in a window after the stored one were folded into the stored one.
-func (c Counter) heldIn(hold Record, limit string, start time.Time) (units int64) {
-	for _, w := range hold.Windows {
-		if w.Limit == limit && (w.Start.Equal(start) || w.Start.After(start) && start.Equal(c.Window.Start)) {
-			units += w.Units
+// heldUntil adds up what live holds reserve, the earliest end first.
+func (v View) heldUntil() (all []HeldUntil) {
+	for _, b := range v.State.Buckets {
+		if b.over(v.Now) || b.Units == 0 {
+			continue
+		}
+		if len(all) == 0 || !all[len(all)-1].Expires.Equal(b.Expires) {
+			all = append(all, HeldUntil{Expires: b.Expires})
+		}
+		switch u := &all[len(all)-1]; {
+		case b.Limit != "":
+			in := b.countsIn()
+			if stored := v.State.Counters[b.Limit].Window.Start; in.After(stored) {
+				in = stored // a wrong clock had opened the other one
+			}
+			u.Windows = addWindow(u.Windows, ChargedWindow{Limit: b.Limit, Start: in, Units: b.Units})
+		case b.Grant != "":
+			u.Granted += b.Units
+		default:
+			u.Holds += b.Units
 		}
 	}
-	return units
+	return all
+}
+
+// heldIn returns how many units a bucket has in the window that starts at start. Units that it
+// claims in a window after the stored one were folded into the stored one.
+func (c Counter) heldIn(b Bucket, limit string, start time.Time) int64 {
+	in := b.countsIn()
+	if b.Limit == limit && (in.Equal(start) || in.After(start) && start.Equal(c.Window.Start)) {
+		return b.Units
+	}
+	return 0
 }

@@ -20,6 +20,9 @@ func (e *Engine) Preflight(ctx context.Context, r Request) (Decision, error) {
 	}
 	views, err := e.load(ctx, queries)
 	if err == nil {
+		for i, q := range queries {
+			views[i] = e.rules.adopted(views[i], q.Key, q.Now)
+		}
 		var answers []verdict
 		if answers, _, err = e.decide(ctx, views, queries, e.rules.several(r.parts(), e.rules.preflight, e.rules.repeats)); err == nil {
 			var all []Decision
@@ -63,14 +66,17 @@ func (e *Engine) Deduct(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// Hold reserves r.Cost, an estimate, for as long as lasts, in whole seconds. The units come back
-// when the hold is released or when its time is over, whatever became of the caller. Nothing is
-// held past a limit: r.Over does not matter.
+// Hold reserves r.Cost, an estimate, for as long as lasts: from a second to the horizon of the
+// meter. The units come back when the hold is released or when its time is over, whatever became of
+// the caller. Nothing is held past a limit: r.Over does not matter.
+//
+// Holds share their ends, so that there may be any number of them. So a hold ends a little later
+// than asked: by less than a sixteenth of lasts, or than a second if that is more.
 //
 // A repeat of the same Operation is answered with the first decision, and moves no expiry: see
 // Extend, and Request.Renew. Decision.Live tells whether a hold is live.
 func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Decision, error) {
-	if err := cmp.Or(e.validate(r, true), checkLasts("hold", lasts)); err != nil {
+	if err := cmp.Or(e.validate(r, true), e.checkHold(r.Meter, lasts)); err != nil {
 		return Decision{}, err
 	}
 	// There is no guess: a hold ends by the store's time, not by what the host's clock shows.
@@ -79,6 +85,18 @@ func (e *Engine) Hold(ctx context.Context, r Request, lasts time.Duration) (Deci
 		decide = e.rules.holdAgain
 	}
 	return e.runAll(ctx, nil, r, func(p Request) intent { return e.rules.asked(p, decide(p, lasts)) }, e.rules.repeats)
+}
+
+// checkHold returns an error if a hold cannot last for so long.
+func (e *Engine) checkHold(meter string, lasts time.Duration) error {
+	if err := checkLasts("hold", lasts); err != nil {
+		return err
+	}
+	if most := e.rules.catalog.Horizon(meter); lasts > most {
+		return invalid("a hold of %s: want at most %s, which is how long operation ids of meter %q are remembered",
+			lasts, most, meter)
+	}
+	return nil
 }
 
 // Settle charges r.Cost, the true cost of a held operation, and ends the hold. The held units are
@@ -104,11 +122,11 @@ func (e *Engine) Release(ctx context.Context, r HeldRequest) (Decision, error) {
 	return e.runHeld(ctx, of, "released", e.rules.release)
 }
 
-// Extend makes a live hold last from now on as long as lasts, in whole seconds. It fails as Release
-// does.
+// Extend makes a live hold last from now on as long as lasts, and ends it as Hold does. It fails as
+// Release does.
 func (e *Engine) Extend(ctx context.Context, r HeldRequest, lasts time.Duration) (Decision, error) {
 	of := r.request()
-	if err := cmp.Or(e.validate(of, true), checkLasts("hold", lasts)); err != nil {
+	if err := cmp.Or(e.validate(of, true), e.checkHold(r.Meter, lasts)); err != nil {
 		return Decision{}, err
 	}
 	return e.runHeld(ctx, of, "extended", func(p Request) intent { return e.rules.extend(p, lasts) })

@@ -233,6 +233,7 @@ func (r *reading) limit(n ast.Node) (headroom.Limit, error) {
 		},
 		"units":      func(n ast.Node) (err error) { l.Units, err = r.amount(n, 0); return err },
 		"mode":       func(n ast.Node) (err error) { l.Mode, err = r.mode(n); return err },
+		"max_holds":  func(n ast.Node) (err error) { l.MaxHolds, err = r.amount(n, 1); return err },
 		"carry_over": func(n ast.Node) (err error) { l.CarryOver, err = r.amount(n, 0); return err },
 		"thresholds": func(n ast.Node) (err error) { l.Thresholds, err = r.thresholds(n); return err },
 	}, "meter", "units")

@@ -124,7 +124,7 @@ func TestFaultsNameLineAndColumn(t *testing.T) {
 	const plan = "default_plan: free\nplans:\n  free:\n    limits:\n      - meter: slots\n"
 	for text, want := range map[string]string{
 		"default_pln: free\n":                                         `1:1: unknown key "default_pln": want default_plan, dynamodb, embedded, horizon, meters, plans, prices`,
-		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, meter, mode, name, thresholds, units, window`,
+		plan + "        unitz: 3\n":                                   `6:9: unknown key "unitz": want carry_over, max_holds, meter, mode, name, thresholds, units, window`,
 		plan + "        units: 1.5\n":                                 "6:16: 1.5: want a whole number in plain digits",
 		plan + "        units: 2e2\n":                                 `6:16: want a whole number, not the text "2e2"`,
 		plan + "        units: 0200\n":                                "6:16: 0200: want a whole number in plain digits",
@@ -268,9 +268,14 @@ func written(t *testing.T, c *config.Config) []byte {
 	for _, p := range c.Catalog.Plans() {
 		limits := []any{}
 		for _, l := range p.Limits {
-			limits = append(limits, object{
-				"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units, "mode": l.Mode.String(), "carry_over": l.CarryOver, "thresholds": append([]int{}, l.Thresholds...),
-			})
+			limit := object{
+				"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units, "mode": l.Mode.String(),
+				"carry_over": l.CarryOver, "thresholds": append([]int{}, l.Thresholds...),
+			}
+			if l.MaxHolds > 0 {
+				limit["max_holds"] = l.MaxHolds
+			}
+			limits = append(limits, limit)
 		}
 		plans[p.Name] = object{"limits": limits}
 	}

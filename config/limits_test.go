@@ -57,6 +57,7 @@ func TestFaultsOfALimitsSettings(t *testing.T) {
 		"mode: gentle\n":                    `6:15: unknown mode "gentle": want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)`,
 		"mode: Hard\n":                      `6:15: unknown mode "Hard": want hard (refuse what goes past the limit), soft (admit it and say so) or shadow (count and report only)`,
 		"mode:\n":                           "6:14: want a text, not nothing",
+		"max_holds: 0\n":                    "6:20: 0: want at least 1",
 		"carry_over: -1\n":                  "6:21: -1: want at least 0",
 		"carry_over: half\n":                `6:21: want a whole number, not the text "half"`,
 		"carry_over: 9223372036854775808\n": "6:21: 9223372036854775808: want at most 9223372036854775807",
@@ -66,7 +67,7 @@ func TestFaultsOfALimitsSettings(t *testing.T) {
 		"thresholds: [80, 80]\n":            "6:26: 80 after 80: want rising percents",
 		"thresholds: [0]\n":                 "6:22: 0: want at least 1",
 		"thresholds:\n          - 80\n          - 1001\n": "8:13: 1001: want at most 1000 percent",
-		"threshold: [80]\n": `6:9: unknown key "threshold": want carry_over, meter, mode, name, thresholds, units, window`,
+		"threshold: [80]\n": `6:9: unknown key "threshold": want carry_over, max_holds, meter, mode, name, thresholds, units, window`,
 	} {
 		if _, err := config.Parse("c.yaml", []byte(limit+text)); err == nil || err.Error() != "c.yaml:"+want {
 			t.Errorf("%q:\n got %v\nwant c.yaml:%s", text, err, want)

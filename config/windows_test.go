@@ -58,7 +58,7 @@ func TestWindowFaultsNameLineAndColumn(t *testing.T) {
 		"":                                   "7:17: want a text, not nothing",
 		"{every: 1 month, from: 2026-01-31}": "7:17: want a text, not keys and values",
 		"[day]":                              "7:17: want a text, not a list",
-		"day\n        zone: Europe/Berlin":   `8:9: unknown key "zone": want carry_over, meter, mode, name, thresholds, units, window`,
+		"day\n        zone: Europe/Berlin":   `8:9: unknown key "zone": want carry_over, max_holds, meter, mode, name, thresholds, units, window`,
 		"day\n  pro:\n    limits: [{meter: slots, units: 1, window: month}]": `9:14: limit "week" of meter "slots" is by day in one plan and by month in another: give one of them another name`,
 	} {
 		_, err := config.Parse("c.yaml", []byte(plan+text+"\n"))

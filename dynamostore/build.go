@@ -11,17 +11,27 @@ import (
 func (l layout) build(e *expression, c headroom.Change, seen item) {
 	meter := c.Key.Meter
 	before := e.parts()
-	l.buildFormat(e, meter, seen)
+	if ofBuckets(c) {
+		l.format = max(l.format, formatBuckets)
+	}
+	if seen.guessed && !ofBuckets(c) && seen.format == usualFormat {
+		// An item with buckets is written alike, if the change says nothing of them.
+		at := e.name(l.field(meter, "Format"))
+		e.require("(" + at + " = " + e.value(num(usualFormat)) + " OR " + at + " = " + e.value(num(formatBuckets)) + ")")
+	} else {
+		l.buildFormat(e, meter, seen)
+	}
 	l.guardIDs(e, c, seen)
 	maps := l.buildRecords(e, c, seen)
 	l.buildGrants(e, c, seen, maps.grants)
 	l.buildDebts(e, c, seen)
+	l.buildBuckets(e, c, seen)
 	l.buildMaps(e, c, seen, maps)
 	for _, step := range c.Steps {
 		l.buildStep(e, meter, step, seen)
 	}
 	if e.parts() == before {
-		e.set(e.name(l.field(meter, "Format")), num(seen.format)) // an update of nothing is an error
+		e.set(e.name(l.field(meter, "Gen")), num(seen.gen)) // an update of nothing is an error
 	}
 }
 
@@ -77,7 +87,7 @@ func (l layout) guardIDs(e *expression, c headroom.Change, seen item) {
 // wholeMaps are maps of the item that a change writes as a whole, because an expression cannot set
 // a map and a child of it. A map is nil if the change writes only its children.
 type wholeMaps struct {
-	young, holds, grants map[string]types.AttributeValue
+	young, grants map[string]types.AttributeValue
 }
 
 // buildMaps writes whole maps: all of them where Headroom has not written the meter before, and the
@@ -87,7 +97,7 @@ func (l layout) buildMaps(e *expression, c headroom.Change, seen item, maps whol
 	if !seen.formatted {
 		e.set(field("Gen"), num(0))
 		e.set(field("OpsBefore"), &types.AttributeValueMemberM{})
-		e.set(field("Holds"), &types.AttributeValueMemberM{Value: maps.holds})
+		e.set(field("Holds"), &types.AttributeValueMemberM{})
 		e.set(field("Grants"), &types.AttributeValueMemberM{Value: maps.grants})
 	}
 	if maps.young == nil {
@@ -106,13 +116,13 @@ func (l layout) buildMaps(e *expression, c headroom.Change, seen item, maps whol
 	}
 }
 
-// buildRecords writes what the change does to records. A hold stands in a map of its own, by its
-// full id, and hides what else is remembered of the id.
+// buildRecords writes what the change does to records. An old hold stands in a map of its own, by
+// its full id, and hides what else is remembered of the id.
 func (l layout) buildRecords(e *expression, c headroom.Change, seen item) wholeMaps {
 	path := func(field, key string) string { return e.name(l.field(c.Key.Meter, field), key) }
 	var w wholeMaps
 	if !seen.formatted {
-		w.holds, w.grants = map[string]types.AttributeValue{}, map[string]types.AttributeValue{}
+		w.grants = map[string]types.AttributeValue{}
 	}
 	if !c.Rotate.IsZero() || !seen.formatted {
 		w.young = map[string]types.AttributeValue{}
@@ -125,28 +135,19 @@ func (l layout) buildRecords(e *expression, c headroom.Change, seen item) wholeM
 			e.absent(path("Ops", name))
 			e.absent(path("OpsBefore", name))
 			e.absent(path("Holds", r.ID))
-		case r.Was.Kind == headroom.KindHold:
+		case r.Old:
 			e.equal(path("Holds", r.ID), str(seen.stands(r)))
-			if r.Is == nil || r.Is.Kind != headroom.KindHold {
-				e.remove(path("Holds", r.ID))
-			}
+			e.remove(path("Holds", r.ID))
 		default:
 			l.buildWas(e, c, r, seen)
 		}
 		switch {
 		case r.Is == nil:
-		case r.Is.Kind == headroom.KindHold && w.holds != nil:
-			w.holds[r.ID] = l.remembered(r, seen)
-		case r.Is.Kind == headroom.KindHold:
-			e.set(path("Holds", r.ID), l.remembered(r, seen))
 		case w.young != nil:
 			w.young[name] = l.remembered(r, seen)
 		default:
 			e.set(path("Ops", name), l.remembered(r, seen))
 		}
-	}
-	if more, _, _ := c.Grows(); more > 0 && seen.formatted {
-		e.require("size(" + e.name(l.field(c.Key.Meter, "Holds")) + ") <= " + e.value(num(int64(headroom.MaxHolds-more))))
 	}
 	return w
 }
@@ -158,12 +159,9 @@ func (l layout) remembered(r headroom.RecordStep, seen item) types.AttributeValu
 	text := r.Is.String()
 	switch {
 	case r.Was == nil:
-	case l.writes(seen) == formatOne && r.Is.Kind == headroom.KindHold:
 	case l.writes(seen) == formatOne:
-		if r.Was.Kind != headroom.KindHold || r.Was.Held != 0 {
-			text += versionMark
-		}
-	case r.Was.Kind == headroom.KindHold:
+		text += versionMark
+	case r.Old:
 		text = marked(text, version(seen.stands(r))) // no hold is in the ledger: its own is free
 	default:
 		text = marked(text, version(seen.stands(r))+1)
@@ -176,7 +174,7 @@ func (l layout) remembered(r headroom.RecordStep, seen item) types.AttributeValu
 func (it item) stands(r headroom.RecordStep) string {
 	name := idName(r.ID)
 	known := []map[string]string{it.ops, it.before, it.fromLedger}
-	if r.Was.Kind == headroom.KindHold {
+	if r.Old {
 		name, known = r.ID, []map[string]string{it.holds}
 	}
 	for _, texts := range known {
@@ -193,7 +191,7 @@ func (l layout) buildWas(e *expression, c headroom.Change, r headroom.RecordStep
 	name := idName(r.ID)
 	young := e.name(l.field(c.Key.Meter, "Ops"), name)
 	old := e.name(l.field(c.Key.Meter, "OpsBefore"), name)
-	stays := r.Is != nil && r.Is.Kind != headroom.KindHold
+	stays := r.Is != nil
 	oldText, inOld := seen.before[name]
 	youngText, inYoung := seen.ops[name]
 	_, inLedger := seen.fromLedger[name]

@@ -48,15 +48,21 @@ func (s *Store) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return views[0], done, nil
 }
 
-// CommitAll implements headroom.Joiner. The first try is blind. It is written for an item in its
-// usual form, with no ids in the ledger unless the store remembers some. If the item has another
-// form, the failed condition tells, and the next try is written for that.
+// CommitAll implements headroom.Joiner. The first try is written for the item as it was seen when
+// the changes were made. If it was not, the try is blind: it is written for an item in its usual
+// form, with no ids in the ledger unless the store remembers some. If the item has another form by
+// now, the failed condition tells, and the next try is written for that.
 func (s *Store) CommitAll(ctx context.Context, changes []headroom.Change) ([]headroom.View, bool, error) {
 	w := &commit{Store: s}
 	for _, c := range changes {
 		p := part{change: c, seen: item{key: c.Key}}
-		if !c.Epoch.IsZero() {
-			p.seen.formatted, p.seen.format = true, s.layout.format
+		if it, seen := c.Memo.(item); seen && it.key == c.Key {
+			p.seen = it
+		} else if !c.Epoch.IsZero() {
+			p.seen.formatted, p.seen.format, p.seen.guessed = true, s.layout.format, true
+			if ofBuckets(c) {
+				p.seen.format = max(p.seen.format, formatBuckets)
+			}
 		}
 		w.parts = append(w.parts, p)
 	}
@@ -103,11 +109,16 @@ func (w *commit) doubtful(err error) error { return answer{unsure: w.unsure}.dou
 func (w *commit) recall(ctx context.Context) (charged bool, err error) {
 	for i := range w.parts {
 		p := &w.parts[i]
-		g, ok := w.moved.recall(p.change.Key, p.change.Epoch)
-		if !ok {
+		if p.seen.guessed {
+			g, ok := w.moved.recall(p.change.Key, p.change.Epoch)
+			if !ok {
+				continue
+			}
+			p.seen.under(g)
+		}
+		if p.seen.gen == 0 {
 			continue
 		}
-		p.seen.under(g)
 		if err := w.lookUp(ctx, &p.seen, p.change.IDs(), true); err != nil {
 			return false, err
 		}

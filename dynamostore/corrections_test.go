@@ -152,9 +152,8 @@ func TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed(t *testing.T) {
 			if x.op == "UpdateItem" {
 				writes++
 			}
-			// The first write is a guess that the item has the total. Only the second comes after
-			// the look at the ledger.
-			if x.op == "UpdateItem" && writes == 2 {
+			// The write comes after a look at the ledger.
+			if x.op == "UpdateItem" && writes == 1 {
 				before := r.item("u")
 				r.refundOf("a0", "of-a0", 20)
 				if now := r.item("u"); !reflect.DeepEqual(now["quotaGen"], before["quotaGen"]) || r.totals("u") >= 16 {
@@ -164,8 +163,8 @@ func TestATotalThatWasCorrectedAndMovedMeanwhileIsNoticed(t *testing.T) {
 			return x.pass()
 		})
 		slow.refundOf("b0", "of-b0", 7)
-		if got, want := r.history("u"), headroom.ISOWeek(tuesday).Key+" 23"; writes != 3 || !strings.HasSuffix(got, want) {
-			t.Errorf("after %d writes, want 3, the history is %s, want %s at its end", writes, got, want)
+		if got, want := r.history("u"), headroom.ISOWeek(tuesday).Key+" 23"; writes != 2 || !strings.HasSuffix(got, want) {
+			t.Errorf("after %d writes, want 2, the history is %s, want %s at its end", writes, got, want)
 		}
 	})
 }
@@ -227,7 +226,7 @@ func TestHoldsOfManyWindowsAreClearedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, dynoxide, under(c))
-	for i := range headroom.MaxHolds + 1 {
+	for i := range 101 {
 		r.at(tuesday.AddDate(0, 0, i))
 		if _, err := r.deduct("u", fmt.Sprint("d", i), 3); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // docs/cost.md to it.
 func TestCostOfHolds(t *testing.T) {
 	var rows []string
-	for _, held := range []int{0, 50, 99} {
+	for _, held := range []int{0, 120} {
 		a := newAccount(t, &rows)
 		a.admit("u", "charged", 30, 30)
 		a.admit("u", "charged too", 30, 60)

@@ -281,7 +281,7 @@ func (l layout) buildDebts(e *expression, c headroom.Change, seen item) {
 	if first != nil {
 		e.set(all, &types.AttributeValueMemberM{Value: first})
 	}
-	if _, _, more := c.Grows(); more > 0 && first == nil {
+	if _, more := c.Grows(); more > 0 && first == nil {
 		e.require("size(" + all + ") <= " + e.value(num(int64(headroom.MaxDebts-more))))
 	}
 }

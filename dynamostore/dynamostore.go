@@ -37,11 +37,13 @@ type Options struct {
 	// Limit is the limit of that meter that lies there. Empty: "week".
 	Limit string
 
-	// Format is the layout that items are written in: 1 as the first release did, 2 the newest.
-	// Zero: the newest. An item that has a newer one keeps it.
+	// Format is the layout that items are written in: 1 as the first release did, or 2. Zero: 2. An
+	// item that has a newer one keeps it, and an item gets format 3 with its first hold, whatever is
+	// said here.
 	//
-	// To change over without a pause, first let every process read the newer format, with 1 here.
-	// Then let each write it.
+	// To change over from format 1 without a pause, first let every process read the newer format,
+	// with 1 here. Then let each write it. Let every process read format 3 before the first of them
+	// takes a hold.
 	Format int
 
 	// Region is for Open. Empty: as the SDK's configuration says.
@@ -119,8 +121,8 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 	if opts.Table == "" {
 		return nil, headroom.Errorf(headroom.Invalid, nil, "a DynamoDB store needs the name of its table")
 	}
-	if opts.Format < 0 || opts.Format > NewestFormat {
-		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d of items: want 1 to %d", opts.Format, NewestFormat)
+	if opts.Format < 0 || opts.Format > usualFormat {
+		return nil, headroom.Errorf(headroom.Invalid, nil, "format %d of items: want 1 or %d", opts.Format, usualFormat)
 	}
 	opts.Ledger = cmp.Or(opts.Ledger, opts.Table+"-ledger")
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
@@ -136,7 +138,7 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 			Prefix:  cmp.Or(opts.Names.Prefix, "quota"),
 		},
 		meter: cmp.Or(opts.Meter, "slots"), limit: cmp.Or(opts.Limit, "week"),
-		format: cmp.Or(int64(opts.Format), NewestFormat),
+		format: cmp.Or(int64(opts.Format), usualFormat),
 	}
 	if err := l.distinct(); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func New(client *dynamodb.Client, opts Options) (*Store, error) {
 // The largest write refunds what counts in two closed windows of each limit and drew on every
 // grant.
 const (
-	mostLimits = 16
+	mostLimits = 12
 	// meterLimits is how many limits less that is for each further meter of one write.
 	meterLimits = 2
 )

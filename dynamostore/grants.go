@@ -125,7 +125,7 @@ func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole m
 		}
 		e.require("size(" + e.name(all) + ") = " + e.value(num(int64(before))))
 	}
-	if _, more, _ := c.Grows(); more > 0 {
+	if more, _ := c.Grows(); more > 0 {
 		e.require("size(" + e.name(all) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
 }

@@ -43,9 +43,6 @@ func TestManyDrawOnAGrantAtOnce(t *testing.T) {
 	const each, more = 3, 20 // charges of each writer, and how many of all are to be refused
 	for _, verb := range []string{"deduct", "hold and settle", "deduct and refund"} {
 		for _, writers := range []int{8, 32, 128} {
-			if verb == "hold and settle" {
-				writers = min(writers, headroom.MaxHolds-4)
-			}
 			t.Run(fmt.Sprintf("%s, %d writers", verb, writers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					start := time.Now()

@@ -15,13 +15,15 @@ type item struct {
 	key   headroom.Key
 	state headroom.State
 
+	guessed   bool  // nobody has seen the item: this is how it is most often
 	formatted bool  // Headroom has written this meter before
 	format    int64 // in which format. 0: in none
 	older     bool  // it is written for programs that know no debts
 	noDebts   bool  // it has no map of debts yet
+	noBuckets bool  // it has no map of buckets yet
 
 	ops, before map[string]string // records of the two generations by idName, with their marks
-	holds       map[string]string // holds by id, with their marks
+	holds       map[string]string // old holds by id, with their marks
 	grantTexts  map[string]string // grants in the form of format 1, by id
 
 	gen   int64     // how often ids were moved to the ledger
@@ -69,7 +71,9 @@ func (l layout) decode(attrs attributes, key headroom.Key, now time.Time) (item,
 	it.spilt = r.time(field("Spilt"))
 	it.gen = r.natural(field("Gen"))
 	it.holds = r.charges(field("Holds"))
-	it.state.Holds = r.holds(field("Holds"))
+	it.state.OldHolds = r.holds(field("Holds"))
+	it.state.Buckets, it.noBuckets = r.buckets(field("Held")), attrs[field("Held")] == nil
+	it.state.Swept, it.state.Series = r.time(field("Swept")), r.natural(field("Series"))
 	it.state.Grants, it.grantTexts = r.grants(field("Grants"))
 	it.state.Debts = r.debts(field("Debts"))
 	it.noDebts, it.older = attrs[field("Debts")] == nil, l.writes(it) < formatDebts
@@ -222,9 +226,9 @@ func lost(known, week headroom.Window, now time.Time) []time.Time {
 
 // view is what the item tells the engine.
 func (it item) view(ids []string, now time.Time) (headroom.View, error) {
-	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now, Older: it.older}
+	v := headroom.View{State: it.state, Records: map[string]headroom.Record{}, Now: now, Older: it.older, Memo: it}
 	for _, id := range ids {
-		if hold, ok := it.state.Holds[id]; ok {
+		if hold, ok := it.state.OldHolds[id]; ok {
 			v.Records[id] = hold
 			continue
 		}
@@ -232,9 +236,6 @@ func (it item) view(ids []string, now time.Time) (headroom.View, error) {
 			if text, ok := known[idName(id)]; ok {
 				text, _ = unmarked(text)
 				record, err := headroom.ParseRecord(text)
-				if err == nil && record.Kind == headroom.KindHold {
-					err = headroom.Errorf(headroom.Unreadable, nil, "the item of %q remembers %q as a hold, and does not have it among its holds", it.key.Subject, id)
-				}
 				if err != nil {
 					return v, err
 				}

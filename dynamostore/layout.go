@@ -23,8 +23,13 @@ import (
 //	                    writer that knows only quotaWeek and quotaCount has turned the window.
 //	quotaPast        M  totals of closed windows. See historyEntry for its keys
 //	quotaCarried     N  what the window may use beside its own units. Missing if that is nothing
-//	quotaHolds       M  holds that were neither settled nor released: the headroom.Record and its
-//	                    mark, by the full id. Their units are in quotaCount
+//	quotaHeld        M  the buckets of holds: see bucketName for its keys. Their units are in
+//	                    quotaCount too, or in the grant. Missing until the first hold
+//	quotaHolding     N  how many holds the buckets count
+//	quotaSwept       N  up to when buckets were cleared away, Unix seconds: headroom.State.Swept
+//	quotaSeries      N  headroom.State.Series. Missing if it is 0
+//	quotaHolds       M  holds as formats 1 and 2 kept them: the headroom.Record and its mark, by the
+//	                    full id. The next write turns them into records and buckets
 //	quotaGrants      M  grants by the id: {units N, used N, expires N}, the last in Unix seconds.
 //	                    Format 1 wrote S "units/used/expires"
 //	quotaDebts       M  charges of which an organisation may not be settled yet: the headroom.Debt
@@ -50,12 +55,14 @@ import (
 // A program reads every format up to its newest. It writes an item in the item's own format or in
 // Options.Format, whichever is newer. So an older item becomes a newer one with its next write.
 const (
-	formatOne    = 1 // as the first release wrote it
-	NewestFormat = 2
+	formatOne     = 1 // as the first release wrote it
+	usualFormat   = 2
+	formatBuckets = 3 // the first that has buckets of holds: an item gets it with its first hold
+	NewestFormat  = formatBuckets
 )
 
 // fields are the attributes that a meter has once, and those of its main limit.
-var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried", "Debts"}
+var fields = []string{"Ops", "OpsBefore", "Epoch", "EpochBefore", "Gen", "Spilt", "Format", "Span", "Past", "Holds", "Grants", "Carried", "Debts", "Held", "Holding", "Swept", "Series"}
 
 // limitFields begin the names of attributes that each other limit has.
 var limitFields = []string{"Span:", "Count:", "Past:", "Carried:"}

@@ -231,7 +231,7 @@ func FuzzDecode(f *testing.F) {
 			"quotaFormat": num(NewestFormat), "quotaGen": num(0), "quotaEpoch": num(0), "quotaOps": &types.AttributeValueMemberM{}, "quotaOpsBefore": &types.AttributeValueMemberM{},
 			"quotaHolds": &types.AttributeValueMemberM{}, "quotaGrants": &types.AttributeValueMemberM{},
 		}
-		names := []string{"plan", "quotaWeek", "quotaCount", "quotaSpan", "quotaPast", "quotaOps", "quotaOpsBefore", "quotaEpoch", "quotaEpochBefore", "quotaGen", "quotaSpilt", "quotaFormat", "quotaSpan:day", "quotaCount:day", "quotaPast:day", "quotaHolds", "quotaGrants", "quotaCarried", "quotaCarried:day"}
+		names := []string{"plan", "quotaWeek", "quotaCount", "quotaSpan", "quotaPast", "quotaOps", "quotaOpsBefore", "quotaEpoch", "quotaEpochBefore", "quotaGen", "quotaSpilt", "quotaFormat", "quotaSpan:day", "quotaCount:day", "quotaPast:day", "quotaHolds", "quotaGrants", "quotaCarried", "quotaCarried:day", "quotaHeld", "quotaHeld", "quotaSwept", "quotaSeries", "quotaHolding"}
 		for range r.byte() % 8 {
 			name := names[int(r.byte())%len(names)]
 			switch r.byte() % 4 {
@@ -246,6 +246,11 @@ func FuzzDecode(f *testing.F) {
 				// What an item holds of ids, holds and grants has a form that is seldom met by chance.
 				if m, ok := attrs[name].(*types.AttributeValueMemberM); ok && strings.HasPrefix(name, "quota") && r.byte()%2 == 0 {
 					m.Value[r.text()] = str(string("dhsxrg"[r.byte()%6]) + r.number() + "@week:" + r.number() + "*" + r.number() + " x" + r.number())
+					if name == "quotaHeld" {
+						key := []string{"", "week/" + base36(week.Start) + "/", "/g/"}[r.byte()%3] + base36(now.Add(time.Duration(r.byte())*time.Second))
+						key += []string{"", ".1", ">" + base36(now), ".2>" + base36(now), ".0"}[r.byte()%5]
+						m.Value = map[string]types.AttributeValue{key: &types.AttributeValueMemberN{Value: r.number()}}
+					}
 					if name == "quotaGrants" {
 						m.Value = map[string]types.AttributeValue{r.text(): str(r.number() + "/" + r.number() + "/" + r.number())}
 					}
@@ -295,7 +300,7 @@ func checkWritten(t *testing.T, o layout, it item, attrs map[string]types.Attrib
 	again := map[string]types.AttributeValue{}
 	maps.Copy(again, attrs)
 	texts := map[string]types.AttributeValue{}
-	for id, hold := range it.state.Holds {
+	for id, hold := range it.state.OldHolds {
 		texts[id] = str(hold.String())
 	}
 	grants := map[string]types.AttributeValue{}

@@ -137,7 +137,7 @@ func (s *Store) complete(ctx context.Context, it *item, ids []string, history, c
 func (s *Store) lookUp(ctx context.Context, it *item, ids []string, consistent bool) error {
 	for _, id := range ids {
 		name := idName(id)
-		_, held := it.state.Holds[id]
+		_, held := it.state.OldHolds[id]
 		_, young := it.ops[name]
 		_, old := it.before[name]
 		_, found := it.fromLedger[name]

@@ -143,7 +143,9 @@ func (r *rig) known(subject string) map[string]bool {
 	}
 	for _, row := range r.ledger() {
 		if row["key"].(*types.AttributeValueMemberS).Value == "5#slots"+subject {
-			names[strings.TrimPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#")] = true
+			// and its version
+			name, _, _ := strings.Cut(strings.TrimPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#"), "\x00")
+			names[name] = true
 		}
 	}
 	return names
@@ -440,7 +442,7 @@ func TestARowThatDoesNotReadIsAnError(t *testing.T) {
 		r.fill("u", 30)
 		row := r.ledger()[0]
 		name := strings.TrimPrefix(row["row"].(*types.AttributeValueMemberS).Value, "op#")
-		for what, v := range map[string]types.AttributeValue{"charge": s("h12@week:1"), "epoch": s("soon")} {
+		for what, v := range map[string]types.AttributeValue{"charge": s("z12@week:1"), "epoch": s("soon")} {
 			was := row[what]
 			row[what] = v
 			if _, err := r.raw.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(r.opts.Table + "-ledger"), Item: row}); err != nil {

@@ -109,7 +109,7 @@ func TestEveryWriteFitsAtMostLimits(t *testing.T) {
 			// Twenty holds that have expired are in the way: their units are in a window that has closed.
 			d, err = r.engine.Refund(t.Context(), headroom.RefundRequest{Subject: "u", Meter: "slots", Operation: "over-the-turn", ID: "refund"})
 			does("a refund of two windows that have closed", d, err)
-			for i := range headroom.MaxHolds - 19 {
+			for i := range 81 {
 				hold(fmt.Sprintf("more-holds-with-a-long-id-%02d", i), 0, time.Hour)
 			}
 			r.at(day(2).Add(2 * time.Hour))

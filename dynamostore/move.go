@@ -38,6 +38,8 @@ const (
 	pastKept = 4
 	// pastBytes is about what a total takes.
 	pastBytes = 16
+	// bucketBytes is about what a bucket of holds takes beside its key.
+	bucketBytes = 5
 
 	// passedSlack is added to the time to live of a row.
 	passedSlack = 24 * time.Hour
@@ -268,11 +270,11 @@ func grown(c headroom.Change) (bytes int) {
 		if r.Is == nil {
 			continue
 		}
-		bytes += len(r.Is.String()) + len(versionMark) + 3
-		if r.Is.Kind == headroom.KindHold {
-			bytes += len(r.ID)
-		} else {
-			bytes += len(idName(r.ID))
+		bytes += len(r.Is.String()) + len(versionMark) + 3 + len(idName(r.ID))
+	}
+	for _, b := range c.Buckets {
+		if !b.There {
+			bytes += len(bucketName(b.BucketKey, b.In)) + bucketBytes
 		}
 	}
 	for _, d := range c.Debts {

@@ -69,7 +69,7 @@ func within(prefix []byte) span {
 // rowsOf returns where the rows of a subject lie, except its plan, and how many there are, with its
 // plan.
 func (s *Store) rowsOf(subject string) (ranges []span, rows int, err error) {
-	for _, table := range []byte{tableState, tableHistory, tableHolds, tableGrants, tableDebts} {
+	for _, table := range []byte{tableState, tableHistory, tableHolds, tableBuckets, tableGrants, tableDebts} {
 		ranges = append(ranges, within(appendName([]byte{table}, subject)))
 	}
 	for _, kind := range []byte{byClock, byCaller} {

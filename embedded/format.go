@@ -19,13 +19,16 @@ import (
 //	c                                           the clock: time, then the longest horizon in nanoseconds
 //	p subject                                   name of the subject's plan
 //	s len subject meter                         state: three generations, the third with the time at
-//	                                            which it is over, flags (1 byte each: has holds, has
-//	                                            grants, has debts), number of counters, counters
-//	                                            sorted by name
+//	                                            which it is over, flags (1 byte each: has old holds,
+//	                                            has grants, has debts, has buckets), number of
+//	                                            counters, counters sorted by name
 //	h len subject len meter counter             history of a counter: number of totals, totals, the
 //	                                            latest first
-//	l len subject meter                         live holds, if there are any: number of them, each
-//	                                            the id and the text of headroom.Record
+//	l len subject meter                         holds of older programs, if there are any: number of
+//	                                            them, each the id and the text of headroom.Record
+//	b len subject meter                         buckets of holds, if there were any: series, swept
+//	                                            (time), number of them, each the limit, the grant,
+//	                                            start (time), expiry (time), series, units, in (time)
 //	g len subject meter                         grants, if there are any: number of them, each the
 //	                                            id, units, used, expiry (time)
 //	d len subject meter                         debts, if there are any: number of them, each the id
@@ -42,14 +45,16 @@ import (
 //	            (4 bytes), so that keys sort by time
 //
 // Lengths, numbers and nanoseconds are unsigned varints. Seconds, counts and units are signed ones
-// (encoding/binary). The rows f, c, s, h, l, g and d begin with a byte of their own, rowVersion or
-// stateVersion, so that a later format can change one kind of row and still read those written
+// (encoding/binary). The rows f, c, s, h, l, b, g and d begin with a byte of their own, rowVersion
+// or stateVersion, so that a later format can change one kind of row and still read those written
 // before.
 const (
-	storeFormat  = 1
-	rowVersion   = 1
-	stateVersion = 3 // of the rows s. In 1 they had two generations, up to 2 no debts
+	storeFormat = 1
+	rowVersion  = 1
+	// of the rows s. In 1 they had two generations, up to 2 no debts, up to 3 no buckets
+	stateVersion = 4
 	withoutDebts = 2 // the version that the first release of the store writes
+	noBuckets    = 3 // the version that the second one writes
 )
 
 // Tables.
@@ -60,6 +65,7 @@ const (
 	tableState   = 's'
 	tableHistory = 'h'
 	tableHolds   = 'l'
+	tableBuckets = 'b'
 	tableGrants  = 'g'
 	tableDebts   = 'd'
 	tableOps     = 'o'
@@ -82,12 +88,14 @@ type generation struct {
 // entry is what is stored for one key: its state, without the subject's plan. A counter is Partial
 // if its history is stored but was not read.
 type entry struct {
-	state         headroom.State
-	young, old    generation // the labels are those of the state
-	older         generation // what was forgotten last, and
-	over          time.Time  // until when that was too early: by a clock that ran ahead
-	holds, grants bool       // there are some
-	debts         bool       // too, in which case the row is of version 3
+	state      headroom.State
+	young, old generation // the labels are those of the state
+	older      generation // what was forgotten last, and
+	over       time.Time  // until when that was too early: by a clock that ran ahead
+
+	oldHolds, grants bool // there are some
+	debts            bool // too, in which case the row is of version 3
+	buckets          bool // or were, in which case the row is of version 4
 }
 
 var errDamaged = errors.New("damaged row")
@@ -112,6 +120,10 @@ func holdsKey(k headroom.Key) []byte {
 
 func grantsKey(k headroom.Key) []byte {
 	return append(appendName([]byte{tableGrants}, k.Subject), k.Meter...)
+}
+
+func bucketsKey(k headroom.Key) []byte {
+	return append(appendName([]byte{tableBuckets}, k.Subject), k.Meter...)
 }
 
 func debtsKey(k headroom.Key) []byte {
@@ -155,8 +167,11 @@ func opsLabel(key []byte) (time.Time, error) {
 
 func (e entry) encode() []byte {
 	version := byte(withoutDebts) // most rows, which older programs can read
-	if e.debts {
+	switch {
+	case e.buckets:
 		version = stateVersion
+	case e.debts:
+		version = noBuckets
 	}
 	b := []byte{version}
 	for _, g := range e.generations() {
@@ -168,9 +183,12 @@ func (e entry) encode() []byte {
 	if e.older.kind != noGeneration {
 		b = appendTime(b, e.over)
 	}
-	b = append(b, flag(e.holds), flag(e.grants))
-	if e.debts {
+	b = append(b, flag(e.oldHolds), flag(e.grants))
+	if version > withoutDebts {
 		b = append(b, flag(e.debts))
+	}
+	if version > noBuckets {
+		b = append(b, flag(e.buckets))
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.state.Counters)))
 	for _, name := range slices.Sorted(maps.Keys(e.state.Counters)) {
@@ -203,8 +221,9 @@ func decodeEntry(row []byte) (entry, error) {
 			e.over = d.time()
 		}
 	}
-	e.holds, e.grants = d.flag(), d.flag()
+	e.oldHolds, e.grants = d.flag(), d.flag()
 	e.debts = version > withoutDebts && d.flag()
+	e.buckets = version > noBuckets && d.flag()
 	e.state.Epoch, e.state.EpochBefore = e.young.label, e.old.label
 	e.state.Counters = map[string]headroom.Counter{}
 	for range d.number() {
@@ -254,6 +273,33 @@ func decodeHolds(row []byte) (map[string]headroom.Record, error) {
 		holds[id] = hold
 	}
 	return holds, d.done()
+}
+
+func encodeBuckets(s headroom.State) []byte {
+	b := appendTime(binary.AppendVarint([]byte{rowVersion}, s.Series), s.Swept)
+	b = binary.AppendUvarint(b, uint64(len(s.Buckets)))
+	for _, of := range s.Buckets {
+		b = appendName(appendName(b, of.Limit), of.Grant)
+		b = appendTime(appendTime(b, of.Start), of.Expires)
+		b = appendTime(binary.AppendVarint(binary.AppendVarint(b, of.Series), of.Units), of.In)
+	}
+	return b
+}
+
+// decodeBuckets adds the buckets to a state.
+func decodeBuckets(row []byte, s *headroom.State) error {
+	d := newDecoder(row)
+	s.Series, s.Swept = d.natural(), d.time()
+	for range d.number() {
+		key := headroom.BucketKey{Limit: d.name(), Grant: d.name(), Start: d.time(), Expires: d.time(), Series: d.natural()}
+		b := headroom.Bucket{BucketKey: key, Units: d.natural(), In: d.time()}
+		// They are sorted: a key that comes twice would be found once.
+		if n := len(s.Buckets); d.bad || n > 0 && s.Buckets[n-1].Compare(key) >= 0 {
+			return errDamaged
+		}
+		s.Buckets = append(s.Buckets, b)
+	}
+	return d.done()
 }
 
 func encodeGrants(grants map[string]headroom.Grant) []byte {

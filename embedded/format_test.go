@@ -21,6 +21,8 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	at := time.Date(2026, time.March, 29, 1, 0, 0, 999_999_999, time.UTC)
 	for _, e := range []entry{
 		{state: headroom.State{Counters: map[string]headroom.Counter{}}},
+		{buckets: true, state: headroom.State{Counters: map[string]headroom.Counter{}}},
+		{debts: true, buckets: true, state: headroom.State{Counters: map[string]headroom.Counter{}}},
 		{debts: true, state: headroom.State{Counters: map[string]headroom.Counter{}}},
 		{young: generation{byClock, at}, old: generation{byCaller, time.Time{}}, older: generation{byClock, at}, over: at, grants: true, state: headroom.State{Epoch: at, Counters: map[string]headroom.Counter{
 			"":     {},
@@ -36,6 +38,16 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 	}
 	holds := map[string]headroom.Record{"": {Kind: headroom.KindHold, Cost: 1}, "job\x00": {Kind: headroom.KindHold, Cost: math.MaxInt64, Expires: time.Unix(1779667200, 0).UTC()}}
 	if got, err := decodeHolds(encodeHolds(holds)); err != nil || !reflect.DeepEqual(got, holds) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	buckets := headroom.State{Series: 2, Swept: at, Buckets: []headroom.Bucket{
+		{BucketKey: headroom.BucketKey{Expires: monday}, Units: 3},
+		{BucketKey: headroom.BucketKey{Grant: "g", Expires: monday}, Units: math.MaxInt64},
+		{BucketKey: headroom.BucketKey{Limit: "week", Start: at, Expires: monday}, In: monday},
+		{BucketKey: headroom.BucketKey{Expires: monday, Series: 1}, Units: 1},
+	}}
+	var got headroom.State
+	if err := decodeBuckets(encodeBuckets(buckets), &got); err != nil || !reflect.DeepEqual(got, buckets) {
 		t.Errorf("read %+v, %v", got, err)
 	}
 	grants := map[string]headroom.Grant{"": {}, "g": {Units: math.MaxInt64, Used: 7, Expires: at}}
@@ -86,6 +98,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encodeHistory([]headroom.Total{{Start: monday, Units: 30}, {Start: monday.AddDate(0, 0, -7), Unknown: true}}))
 	f.Add(encodeClock(monday, epoch))
 	f.Add(encodeHolds(map[string]headroom.Record{"job": {Kind: headroom.KindHold, Cost: 5, Expires: monday}}))
+	f.Add(encodeBuckets(headroom.State{Series: 1, Swept: monday, Buckets: []headroom.Bucket{{BucketKey: headroom.BucketKey{Limit: "week", Start: monday, Expires: monday}, Units: 5}}}))
 	f.Add(encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday}}))
 	f.Add(encodeDebts(map[string]headroom.Debt{"job": {To: "acme", Cost: 5, Since: monday}}))
 	f.Add(encodeFormat(storeFormat))
@@ -99,6 +112,12 @@ func FuzzDecode(f *testing.F) {
 		if holds, err := decodeHolds(row); err == nil {
 			if again, err := decodeHolds(encodeHolds(holds)); err != nil || !reflect.DeepEqual(again, holds) {
 				t.Errorf("%+v, %v\n%+v", again, err, holds)
+			}
+		}
+		var buckets, again headroom.State
+		if err := decodeBuckets(row, &buckets); err == nil {
+			if err := decodeBuckets(encodeBuckets(buckets), &again); err != nil || !reflect.DeepEqual(again, buckets) {
+				t.Errorf("%+v, %v\n%+v", again, err, buckets)
 			}
 		}
 		if grants, err := decodeGrants(row); err == nil {
@@ -141,8 +160,8 @@ func FuzzKeys(f *testing.F) {
 		// What each thing is, beside its table, and its key.
 		things := func(s, m, o string, k headroom.Key, g generation) (what []string, keys [][]byte) {
 			id := fmt.Sprintf("%q %q ", s, m)
-			what = []string{fmt.Sprintf("p%q", s), "s" + id, "l" + id, "g" + id, "h" + id + fmt.Sprintf("%q", o), "o" + id + fmt.Sprintf("%q %d", o, g.label.Unix()), "f", "c"}
-			return what, [][]byte{planKey(s), stateKey(k), holdsKey(k), grantsKey(k), historyKey(k, o), opKey(g, k, o), {tableFormat}, {tableClock}}
+			what = []string{fmt.Sprintf("p%q", s), "s" + id, "l" + id, "b" + id, "g" + id, "h" + id + fmt.Sprintf("%q", o), "o" + id + fmt.Sprintf("%q %d", o, g.label.Unix()), "f", "c"}
+			return what, [][]byte{planKey(s), stateKey(k), holdsKey(k), bucketsKey(k), grantsKey(k), historyKey(k, o), opKey(g, k, o), {tableFormat}, {tableClock}}
 		}
 		what1, keys1 := things(s1, m1, o1, k1, g1)
 		what2, keys2 := things(s2, m2, o2, k2, g2)
@@ -184,16 +203,22 @@ func FuzzRows(f *testing.F) {
 	// the label of the young generation
 	label := time.Unix(monday.Unix()/int64(epoch/time.Second)*int64(epoch/time.Second), 0).UTC()
 	hold := headroom.Record{Kind: headroom.KindHold, Cost: 5, Expires: monday.Add(time.Hour), Windows: []headroom.ChargedWindow{{Limit: "week", Start: monday, Units: 5}}}
-	e := entry{young: generation{byClock, label}, holds: true, grants: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{
+	e := entry{young: generation{byClock, label}, oldHolds: true, grants: true, buckets: true, state: headroom.State{Epoch: label, Counters: map[string]headroom.Counter{
 		"week": {Window: headroom.ISOWeek(monday), Count: 30, Partial: true}, "day": {Window: headroom.Window{Key: "2026-06-01", Start: monday, End: monday.AddDate(0, 0, 1)}, Count: 30, Carried: 5},
 	}}}
 	holds, grants := encodeHolds(map[string]headroom.Record{"held": hold}), encodeGrants(map[string]headroom.Grant{"g": {Units: 5, Expires: monday.AddDate(0, 1, 0)}})
 	past := encodeHistory([]headroom.Total{{Start: monday.AddDate(0, 0, -7), Units: 30}})
-	f.Add(e.encode(), holds, grants, past, []byte("d30@day:1780272000,week:1780272000"), []byte("free"))
+	buckets := encodeBuckets(headroom.State{Buckets: []headroom.Bucket{
+		{BucketKey: headroom.BucketKey{Expires: monday}, Units: 1},
+		{BucketKey: headroom.BucketKey{Limit: "week", Start: monday, Expires: monday}, Units: 30},
+		{BucketKey: headroom.BucketKey{Limit: "week", Start: monday.AddDate(0, 0, 7), Expires: monday.Add(time.Hour)}, Units: math.MaxInt64},
+		{BucketKey: headroom.BucketKey{Grant: "g", Expires: monday.Add(time.Hour), Series: 3}, Units: math.MaxInt64},
+	}})
+	f.Add(e.encode(), holds, buckets, grants, past, []byte("d30@day:1780272000,week:1780272000"), []byte("free"))
 	e.state.Counters["week"] = headroom.Counter{Window: headroom.ISOWeek(monday), Count: -5}
-	f.Add(e.encode(), holds, grants, past, []byte("d30@week:1780272000"), []byte("free+slots/week=9223372036854775807"))
+	f.Add(e.encode(), holds, buckets, grants, past, []byte("d30@week:1780272000"), []byte("free+slots/week=9223372036854775807"))
 	e.state.Counters["week"] = headroom.Counter{Window: headroom.ISOWeek(monday.AddDate(1, 0, 0)), Count: math.MaxInt64, Carried: math.MaxInt64}
-	f.Add(e.encode(), holds, encodeGrants(map[string]headroom.Grant{"g": {Units: math.MaxInt64, Used: -1, Expires: monday.AddDate(0, 1, 0)}}), past, []byte("s1@week:1@"), []byte("gone"))
+	f.Add(e.encode(), holds, buckets, encodeGrants(map[string]headroom.Grant{"g": {Units: math.MaxInt64, Used: -1, Expires: monday.AddDate(0, 1, 0)}}), past, []byte("s1@week:1@"), []byte("gone"))
 	clock := &hand{monday}
 	s, err := Open("db", Options{Clock: clock.read, fs: vfs.NewMem()})
 	if err != nil {
@@ -205,12 +230,12 @@ func FuzzRows(f *testing.F) {
 		f.Fatal(err)
 	}
 	key := slots("u")
-	f.Fuzz(func(t *testing.T, state, holds, grants, past, record, plan []byte) {
+	f.Fuzz(func(t *testing.T, state, holds, buckets, grants, past, record, plan []byte) {
 		clock.now = monday
 		b := s.db.NewBatch()
 		errs := []error{
-			b.DeleteRange([]byte{tableGrants}, []byte{tableState + 1}, nil), b.Set([]byte{tableFormat}, encodeFormat(storeFormat), nil),
-			b.Set(stateKey(key), state, nil), b.Set(holdsKey(key), holds, nil), b.Set(grantsKey(key), grants, nil),
+			b.DeleteRange([]byte{tableBuckets}, []byte{tableState + 1}, nil), b.Set([]byte{tableFormat}, encodeFormat(storeFormat), nil),
+			b.Set(stateKey(key), state, nil), b.Set(holdsKey(key), holds, nil), b.Set(bucketsKey(key), buckets, nil), b.Set(grantsKey(key), grants, nil),
 			b.Set(historyKey(key, "week"), past, nil), b.Set(historyKey(key, "day"), past, nil), b.Set(opKey(generation{byClock, label}, key, "op"), record, nil),
 		}
 		if len(plan) > 0 {
@@ -317,8 +342,11 @@ func TestRowsForTheReleaseBefore(t *testing.T) {
 	if version := row(entry{}); version != withoutDebts {
 		t.Errorf("a row without debts has version %d", version)
 	}
-	if version := row(entry{debts: true}); version != stateVersion {
+	if version := row(entry{debts: true}); version != noBuckets {
 		t.Errorf("a row with debts has version %d", version)
+	}
+	if version := row(entry{buckets: true}); version != stateVersion {
+		t.Errorf("a row with buckets has version %d", version)
 	}
 	s.Close()
 	s, e = open(1)

@@ -54,12 +54,11 @@ func TestReleaseBeforeWorksOnTheSameStore(t *testing.T) {
 		return headroom.Request{Subject: "ann", Meter: "slots", Operation: operation, Cost: cost}
 	}
 	old(0, `"used":50`, "deduct", "ann", "50", "--operation", "a")
-	old(0, `"held":20`, "hold", "ann", "20", "--operation", "h", "--for", "1h")
-	young("replay", func(e *headroom.Engine) (headroom.Decision, error) { return e.Deduct(t.Context(), request("a", 50)) }, 50, 20, true)
+	young("replay", func(e *headroom.Engine) (headroom.Decision, error) { return e.Deduct(t.Context(), request("a", 50)) }, 50, 0, true)
 	young("refund", func(e *headroom.Engine) (headroom.Decision, error) {
 		return e.Refund(t.Context(), headroom.RefundRequest{Subject: "ann", Meter: "slots", Operation: "a", ID: "r", Units: 10})
-	}, 40, 20, false)
-	young("settle", func(e *headroom.Engine) (headroom.Decision, error) { return e.Settle(t.Context(), request("h", 15)) }, 55, 0, false)
+	}, 40, 0, false)
+	young("another cost", func(e *headroom.Engine) (headroom.Decision, error) { return e.Deduct(t.Context(), request("h", 15)) }, 55, 0, false)
 	young("deduct", func(e *headroom.Engine) (headroom.Decision, error) { return e.Deduct(t.Context(), request("b", 5)) }, 60, 0, false)
 	old(0, `"replay":true`, "deduct", "ann", "5", "--operation", "b")
 	old(0, `"used":57`, "refund", "ann", "--operation", "b", "--id", "r2", "--units", "3")
@@ -87,11 +86,11 @@ func TestReleaseBeforeMeetsDebts(t *testing.T) {
 	on.young(1, func(_ *Store, e *headroom.Engine) { within(e, "ann", "a") })
 	on.old(0, `"replay":true`, "deduct", "ann", "10", "--operation", "a")
 	on.old(0, `"used":7`, "refund", "ann", "--operation", "a", "--id", "r", "--units", "3")
-	on.old(0, `"used":10`, "usage", "acme")
+	on.old(2, "newer program", "usage", "acme") // the organisation has had a hold
 
 	on.young(2, func(_ *Store, e *headroom.Engine) { within(e, "ann", "b") })
 	on.old(0, `"used":18`, "deduct", "ann", "1", "--operation", "c")
-	on.old(0, `"used":21`, "deduct", "acme", "1", "--operation", "c")
+	on.old(2, "newer program", "deduct", "acme", "1", "--operation", "c")
 
 	owed := headroom.Debt{To: "acme", Cost: 5, Since: time.Now().UTC().Truncate(time.Second)}
 	// a charge whose caller died before the organisation was settled
@@ -117,5 +116,50 @@ func TestReleaseBeforeMeetsDebts(t *testing.T) {
 		}
 	})
 	on.old(0, `"used":19`, "deduct", "ann", "1", "--operation", "e")
-	on.old(0, `"used":26`, "usage", "acme")
+	on.young(1, func(_ *Store, e *headroom.Engine) {
+		if u, err := e.Usage(t.Context(), headroom.UsageRequest{Subject: "acme", Meter: "slots"}); err != nil || u.Limits[0].Used != 25 {
+			t.Errorf("%+v, %v", u, err)
+		}
+	})
+}
+
+// TestHoldsOfTheReleaseBefore: this release settles, extends and gives back what the release before
+// holds. From then on that release refuses the subject, changes nothing, and says why.
+func TestHoldsOfTheReleaseBefore(t *testing.T) {
+	on := turns{t, t.TempDir()}
+	for _, id := range []string{"settled", "released", "kept"} {
+		on.old(0, `"held":`, "hold", "ann", "20", "--operation", id, "--for", "1h")
+	}
+	request := func(operation string, cost int64) headroom.Request {
+		return headroom.Request{Subject: "ann", Meter: "slots", Operation: operation, Cost: cost}
+	}
+	on.young(0, func(_ *Store, e *headroom.Engine) {
+		if d, err := e.Preflight(t.Context(), request("", 141)); err != nil || d.Allowed || d.Held != 60 {
+			t.Errorf("a look: %+v, %v", d, err)
+		}
+		if u, err := e.Usage(t.Context(), headroom.UsageRequest{Subject: "ann", Meter: "slots"}); err != nil || u.Limits[0].Held != 60 {
+			t.Errorf("usage: %+v, %v", u, err)
+		}
+	})
+	on.old(0, `"held":60`, "usage", "ann") // a look has changed nothing
+	on.young(0, func(_ *Store, e *headroom.Engine) {
+		if d, err := e.Settle(t.Context(), request("settled", 15)); err != nil || d.Used != 15 || d.Held != 40 {
+			t.Errorf("settle: %+v, %v", d, err)
+		}
+		if d, err := e.Release(t.Context(), request("released", 0).Held()); err != nil || d.Used != 15 || d.Held != 20 {
+			t.Errorf("release: %+v, %v", d, err)
+		}
+		if d, err := e.Hold(t.Context(), request("kept", 20), time.Hour); err != nil || !d.Replay || d.Expires.IsZero() {
+			t.Errorf("hold: %+v, %v", d, err)
+		}
+	})
+	for range 2 {
+		on.old(2, "newer program", "settle", "ann", "20", "--operation", "kept")
+		on.old(2, "newer program", "usage", "ann")
+	}
+	on.young(0, func(_ *Store, e *headroom.Engine) {
+		if d, err := e.Settle(t.Context(), request("kept", 25)); err != nil || d.Used != 40 || d.Held != 0 {
+			t.Errorf("settle: %+v, %v", d, err)
+		}
+	})
 }

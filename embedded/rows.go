@@ -43,7 +43,7 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 		return found{}, s.unread(k, err)
 	}
 	f.older = s.older && !f.debts
-	if f.holds || f.grants || f.debts { // most have none
+	if f.oldHolds || f.grants || f.debts || f.buckets { // most have none
 		if err := s.findParts(k, f.entry, &f.state); err != nil {
 			return found{}, s.unread(k, err)
 		}
@@ -56,16 +56,17 @@ func (s *Store) find(k headroom.Key, now time.Time, ids ...string) (found, error
 	return f, nil
 }
 
-// findParts reads the holds, the grants and the debts of a key.
+// findParts reads what most keys have none of: grants, debts, buckets of holds.
 func (s *Store) findParts(k headroom.Key, e entry, state *headroom.State) error {
 	for _, part := range []struct {
 		there bool
 		key   func(headroom.Key) []byte
 		read  func([]byte) error
 	}{
-		{e.holds, holdsKey, func(row []byte) (err error) { state.Holds, err = decodeHolds(row); return err }},
+		{e.oldHolds, holdsKey, func(row []byte) (err error) { state.OldHolds, err = decodeHolds(row); return err }},
 		{e.grants, grantsKey, func(row []byte) (err error) { state.Grants, err = decodeGrants(row); return err }},
 		{e.debts, debtsKey, func(row []byte) (err error) { state.Debts, err = decodeDebts(row); return err }},
+		{e.buckets, bucketsKey, func(row []byte) error { return decodeBuckets(row, state) }},
 	} {
 		if !part.there {
 			continue
@@ -77,11 +78,11 @@ func (s *Store) findParts(k headroom.Key, e entry, state *headroom.State) error 
 	return nil
 }
 
-// findRecord adds to f what is remembered of an id: a hold, or else what the young generation says,
-// or else the old one. If the generation before those is not over yet, it was forgotten too early,
-// and counts too.
+// findRecord adds to f what is remembered of an id: an old hold, or else what the young generation
+// says, or else the old one. If the generation before those is not over yet, it was forgotten too
+// early, and counts too.
 func (s *Store) findRecord(k headroom.Key, now time.Time, id string, f *found) error {
-	if hold, ok := f.state.Holds[id]; ok {
+	if hold, ok := f.state.OldHolds[id]; ok {
 		f.records[id] = hold
 		return nil
 	}
@@ -89,12 +90,8 @@ func (s *Store) findRecord(k headroom.Key, now time.Time, id string, f *found) e
 		if g.kind == noGeneration || i == 2 && !f.over.After(now) {
 			continue
 		}
-		ok, err := s.get(opKey(g, k, id), func(row []byte) error {
-			record, err := headroom.ParseRecord(string(row))
-			if err == nil && record.Kind == headroom.KindHold {
-				err = errDamaged // it would be among the holds
-			}
-			f.records[id] = record
+		ok, err := s.get(opKey(g, k, id), func(row []byte) (err error) {
+			f.records[id], err = headroom.ParseRecord(string(row))
 			return err
 		})
 		if ok || err != nil {
@@ -170,7 +167,8 @@ func (e entry) generations() [3]generation { return [3]generation{e.young, e.old
 
 // after is e once c is applied; state is what c made of e's.
 func (e entry) after(c headroom.Change, state headroom.State) entry {
-	e.state, e.holds, e.grants, e.debts = state, len(state.Holds) > 0, len(state.Grants) > 0, len(state.Debts) > 0
+	e.state, e.oldHolds, e.grants, e.debts = state, len(state.OldHolds) > 0, len(state.Grants) > 0, len(state.Debts) > 0
+	e.buckets = len(state.Buckets) > 0 || state.Series != 0 || !state.Swept.IsZero()
 	kind := byClock
 	if !c.Now.IsZero() {
 		kind = byCaller
@@ -189,21 +187,18 @@ func (e entry) after(c headroom.Change, state headroom.State) entry {
 // put adds to b the rows that c changes, from before to after.
 func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 	errs := []error{b.Set(stateKey(c.Key), after.encode(), nil)}
-	holds := false
+	old := false
 	for _, r := range c.Records {
-		switch {
-		case r.Is == nil, r.Is.Kind == headroom.KindHold:
-			holds = true
-			// Nothing else is to be remembered of the id. It would come back when the hold goes, or
-			// when the clock is set back.
-			for i, g := range before.generations() {
-				if g.kind != noGeneration && (i == 2 || r.Was != nil && r.Was.Kind != headroom.KindHold) {
-					errs = append(errs, b.Delete(opKey(g, c.Key, r.ID), nil))
-				}
-			}
-		default:
-			holds = holds || r.Was != nil && r.Was.Kind == headroom.KindHold
+		old = old || r.Old
+		if r.Is != nil {
 			errs = append(errs, b.Set(opKey(after.young, c.Key, r.ID), []byte(r.Is.String()), nil))
+			continue
+		}
+		// What the generation before the older one says would come back when the clock is set back.
+		for i, g := range before.generations() {
+			if g.kind != noGeneration && (i == 2 || r.Was != nil) {
+				errs = append(errs, b.Delete(opKey(g, c.Key, r.ID), nil))
+			}
 		}
 	}
 	row := func(changed, there bool, key func(headroom.Key) []byte, value func() []byte) {
@@ -214,7 +209,8 @@ func put(b *pebble.Batch, c headroom.Change, before, after entry) error {
 			errs = append(errs, b.Delete(key(c.Key), nil))
 		}
 	}
-	row(holds, after.holds, holdsKey, func() []byte { return encodeHolds(after.state.Holds) })
+	row(old, after.oldHolds, holdsKey, func() []byte { return encodeHolds(after.state.OldHolds) })
+	row(len(c.Buckets) > 0 || c.NewSeries, after.buckets, bucketsKey, func() []byte { return encodeBuckets(after.state) })
 	row(len(c.Grants) > 0, after.grants, grantsKey, func() []byte { return encodeGrants(after.state.Grants) })
 	row(len(c.Debts) > 0, after.debts, debtsKey, func() []byte { return encodeDebts(after.state.Debts) })
 	for _, name := range rewritten(c) {

@@ -109,7 +109,7 @@ func (s *Store) apply(c headroom.Change, state headroom.State) {
 	for _, r := range c.Records {
 		delete(e.young, r.ID)
 		delete(e.old, r.ID)
-		if r.Is != nil && r.Is.Kind != headroom.KindHold {
+		if r.Is != nil {
 			e.young[r.ID] = *r.Is
 		}
 	}
@@ -193,7 +193,7 @@ func (s *Store) view(key headroom.Key, ids []string, now time.Time) headroom.Vie
 	e.state.Plan = s.plans[key.Subject]
 	v := headroom.View{State: e.state, Records: map[string]headroom.Record{}, Now: now}
 	for _, id := range ids {
-		for _, known := range []map[string]headroom.Record{e.old, e.young, e.state.Holds} {
+		for _, known := range []map[string]headroom.Record{e.old, e.young, e.state.OldHolds} {
 			if r, ok := known[id]; ok {
 				v.Records[id] = r
 			}

@@ -213,8 +213,12 @@ func TestAClosedJobGivesBackWhatItsChargeWouldHaveTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := w.engine.Usage(t.Context(), headroom.UsageRequest{Subject: "alice", Meter: "slots", Now: w.clock})
-	if _, held := u.Holds[jobA]; err != nil || held || len(u.Holds) != 1 {
+	if err != nil || len(u.Holds) != 1 || u.Holds[0].Holds != 1 {
 		t.Errorf("%+v, %v", u.Holds, err)
+	}
+	first := headroom.Request{Subject: "alice", Meter: "slots", Operation: jobA, Cost: 30, Now: w.clock}
+	if d, err := w.engine.Hold(t.Context(), first, time.Hour); err != nil || !d.Expires.IsZero() {
+		t.Errorf("the hold of the first attempt is still there: %+v, %v", d, err)
 	}
 	// What could not be given back is told.
 	w = newWorld(t, Options{Hold: time.Hour})

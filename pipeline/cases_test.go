@@ -355,17 +355,17 @@ func TestWhatCannotBeIdentifiedGoesToTheDeadLetters(t *testing.T) {
 func TestMoreJobsThanHoldsWaitInTheQueue(t *testing.T) {
 	w := newWorld(t, Options{Hold: time.Hour})
 	var bodies []string
-	for i := range headroom.MaxHolds + 1 {
+	for i := range mostHolds + 1 {
 		bodies = append(bodies, body(fmt.Sprint("job-", i), "alice", "standard", 60))
 	}
-	if failed := w.send(bodies...); !slices.Equal(failed, []string{fmt.Sprint(headroom.MaxHolds)}) {
+	if failed := w.send(bodies...); !slices.Equal(failed, []string{fmt.Sprint(mostHolds)}) {
 		t.Fatal(failed)
 	}
 	w.ends(ExecutionName("job-0", 1), `{}`)
 	if failed := w.send(bodies...); failed != nil {
 		t.Fatal(failed)
 	}
-	w.wantUsed("alice", 1, int64(headroom.MaxHolds))
+	w.wantUsed("alice", 1, int64(mostHolds))
 }
 
 func TestPreflightReadsTheUserOnceAndTakesThePlanFromIt(t *testing.T) {

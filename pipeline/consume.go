@@ -167,6 +167,10 @@ func (p *Pipeline) request(j Job, id string) headroom.Request {
 func (p *Pipeline) hold(ctx context.Context, r headroom.Request) (headroom.Decision, error) {
 	r.Renew = true
 	d, err := p.engine.Hold(ctx, r, p.opts.Hold)
+	if err == nil && d.Reason == headroom.ReasonTooManyHolds {
+		return d, headroom.Errorf(headroom.TooMany, nil,
+			"user %q has as many jobs under way as plan %q permits at a time", r.Subject, d.Plan)
+	}
 	if err != nil || !d.Replay || !d.Live {
 		// It was taken now, or refused. Or it is a replay of a charge, which holds nothing.
 		return d, err

@@ -214,7 +214,7 @@ func TestAWrappedLetterIsUnwrapped(t *testing.T) {
 func TestACallThatFailsWhileAMessageWaitsIsTold(t *testing.T) {
 	sent := 0
 	w := newWorld(t, Options{Hold: time.Hour, Later: func(context.Context, Delivery, time.Duration) error { sent++; return nil }})
-	for i := range headroom.MaxHolds {
+	for i := range mostHolds {
 		w.send(body(fmt.Sprint("job-", i), "alice", "standard", 60))
 	}
 	w.wire.jobsDown = throttled

@@ -79,8 +79,8 @@ func TestAHoldLastsFromTheStart(t *testing.T) {
 	until := func(t *testing.T, w *world, want time.Time) {
 		t.Helper()
 		u, err := w.engine.Usage(context.Background(), headroom.UsageRequest{Subject: "alice", Meter: "slots", Now: w.clock})
-		if err != nil || !u.Holds["a"].Expires.Equal(want) {
-			t.Errorf("held until %v, want %s", u.Holds["a"].Expires, want)
+		if err != nil || len(u.Holds) != 1 || u.Holds[0].Expires.Before(want) || u.Holds[0].Expires.After(want.Add(3*time.Hour/16)) {
+			t.Errorf("held until %v, want %s", u.Holds, want)
 		}
 	}
 	t.Run("it lives", func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestMoreJobsThanHoldsWaitAndRun(t *testing.T) {
 	for i := range 150 {
 		deliver(Delivery{MessageID: fmt.Sprint("m", i), Body: body(fmt.Sprint("job-", i), "alice", "standard", 60)})
 	}
-	if len(w.runs.known) != headroom.MaxHolds || len(queue) != 50 {
+	if len(w.runs.known) != mostHolds || len(queue) != 50 {
 		t.Fatalf("%d run and %d wait", len(w.runs.known), len(queue))
 	}
 	if j := w.record("job-149"); j.Status != Queued || j.Reason == "" || j.RequestedAt.IsZero() {
@@ -295,7 +295,7 @@ func TestHowLongAMessageWaits(t *testing.T) {
 		after = d
 		return broken
 	}})
-	for i := range headroom.MaxHolds {
+	for i := range mostHolds {
 		w.send(body(fmt.Sprint("job-", i), "alice", "standard", 60))
 	}
 	for _, c := range []struct{ waited, want time.Duration }{

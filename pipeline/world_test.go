@@ -207,8 +207,10 @@ func newWorld(t testing.TB, opts Options) *world {
 	w := &world{t: t, clock: monday, jobs: &Memory{}}
 	w.runs = &fakeExecutions{wire: &w.wire, starts: map[string]int{}, known: map[string]Execution{}}
 	now := func() time.Time { return w.clock }
-	catalog := headroom.DefaultCatalog()
-	var err error
+	catalog, err := mostHoldsCatalog()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if w.engine, err = headroom.New(wiredStore{memstore.New(now), &w.wire}, catalog, headroom.Options{Clock: now}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +222,21 @@ func newWorld(t testing.TB, opts Options) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// mostHolds is how many jobs of one user may be under way at a time.
+const mostHolds = 100
+
+// mostHoldsCatalog is the default catalog, with that many holds.
+func mostHoldsCatalog() (*headroom.Catalog, error) {
+	c := headroom.DefaultCatalog()
+	plans := c.Plans()
+	plans[0].Limits[0].MaxHolds = mostHolds
+	prices, err := c.Prices("slots")
+	if err != nil {
+		return nil, err
+	}
+	return headroom.NewCatalog(c.Default(), plans, map[string]headroom.Prices{"slots": prices})
 }
 
 // modes are the two ways to ask at the consumer.

@@ -32,6 +32,7 @@ var parts = []part{
 	{"faulty network", tests("./proof/network")},
 	{"killed processes", tests("./embedded")},
 	{"a subject's past", tests("./dynamostore", "-run", "TestASubjectsPastLeavesItsItem")},
+	{"many holds", tests("./dynamostore", "-run", "TestAnyNumberOfHolds")},
 	{"rules", tests("./dynamostore", "-run", "^TestConformance$")},
 	{"clocks", clocks},
 	{"pipeline", histories},

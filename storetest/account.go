@@ -266,8 +266,8 @@ func (a account) stored(operations ...string) (s string) {
 			s += fmt.Sprintf(", %d in %d", t.Units, t.Start.Unix())
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(v.State.Holds)) {
-		s += fmt.Sprintf("; %s holds %s", id, v.State.Holds[id])
+	for _, b := range v.State.Buckets {
+		s += fmt.Sprintf("; %s: %d%s", bucketText(b.BucketKey), b.Units, inText(b.In))
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.State.Grants)) {
 		g := v.State.Grants[id]

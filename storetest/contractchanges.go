@@ -75,6 +75,7 @@ func everything() headroom.Change {
 	c.Records = []headroom.RecordStep{{ID: "charged", Is: charged(30)}, {ID: "held", Is: reserved(10)}}
 	c.Grants = []headroom.GrantStep{{ID: "gift", Is: &headroom.Grant{Units: 50, Used: 5, Expires: base.Add(week)}}}
 	c.Debts = []headroom.DebtStep{{ID: "charged", Is: debt("acme", 30)}}
+	c.Buckets = []headroom.BucketStep{adds(until(1, ""), 1), adds(until(1, "week"), 10)}
 	return c
 }
 
@@ -110,8 +111,11 @@ func viewText(v headroom.View) string {
 			s += fmt.Sprintf("total of %q in the window from %s is %d\n", name, short(t.Start.UTC()), t.Units)
 		}
 	}
-	for _, id := range sorted(v.State.Holds) {
-		s += fmt.Sprintf("hold %q is %s\n", id, v.State.Holds[id])
+	if v.State.Series != 0 || !v.State.Swept.IsZero() {
+		s += fmt.Sprintf("buckets of series %d are swept up to %s\n", v.State.Series, short(v.State.Swept.UTC()))
+	}
+	for _, b := range v.State.Buckets {
+		s += fmt.Sprintf("%s has %d units%s\n", bucketText(b.BucketKey), b.Units, inText(b.In))
 	}
 	for _, id := range sorted(v.State.Grants) {
 		g := v.State.Grants[id]

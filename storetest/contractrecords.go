@@ -1,11 +1,9 @@
 package storetest
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/lumcast/headroom"
 )
@@ -36,10 +34,8 @@ func loadsRecords(t *testing.T, h Harness) {
 	if !reflect.DeepEqual(v.Records["id"], *charged(30)) || !reflect.DeepEqual(v.Records["held"], *reserved(5)) {
 		t.Errorf("a charge of 30 and a hold of 5 come back as\n%s", viewText(v))
 	}
-	// With no id asked for, holds are still part of the state.
 	v = b.load(headroom.Query{})
-	delete(v.Records, "held") // which a view may bring, for it is in State.Holds
-	if len(v.Records) != 0 || len(v.State.Holds) != 1 {
+	if len(v.Records) != 0 {
 		t.Errorf("Load is asked for no ids, and shows\n%s", viewText(v))
 	}
 }
@@ -150,51 +146,10 @@ func agesRecords(t *testing.T, h Harness) {
 	rotates("a second generation", []string{"again", "ended", "held", "new", "old"},
 		headroom.RecordStep{ID: "again", Was: charged(2), Is: charged(2)}, headroom.RecordStep{ID: "new", Is: charged(5)},
 		headroom.RecordStep{ID: "ended", Was: reserved(4), Is: ended})
-	// What was written again, and what ended, is of the second. A hold is of none.
-	rotates("a third generation", []string{"again", "ended", "held", "new"})
-	rotates("a fourth generation", []string{"held"})
+	// What was written again, and what ended, is of the second.
+	rotates("a third generation", []string{"again", "ended", "new"})
+	rotates("a fourth generation", nil)
 	forgotten := records(headroom.RecordStep{ID: "old", Is: charged(9)})
 	forgotten.Epoch = epoch
 	b.commit("a charge under an id that was forgotten", forgotten, true)
-}
-
-func keepsHolds(t *testing.T, h Harness) {
-	b := newBare(t, h)
-	name := func(i int) string { return fmt.Sprintf("hold-%02d", i) }
-	more := func(from, to int) headroom.Change {
-		c := next()
-		for i := from; i < to; i++ {
-			c.Records = append(c.Records, headroom.RecordStep{ID: name(i), Is: reserved(int64(i))})
-		}
-		return c
-	}
-	until := func(hours time.Duration, units int64) *headroom.Record {
-		r := reserved(units)
-		r.Expires = base.Add(hours * time.Hour)
-		return r
-	}
-	first := opened("week", 100)
-	first.Records = more(0, 20).Records
-	if v := b.commit("twenty holds in one change", first, true); len(v.State.Holds) != 20 || len(v.Records) != 20 {
-		t.Errorf("twenty were held, stored is\n%s", viewText(v))
-	}
-	for from := 20; from < 80; from += 20 {
-		b.commit("twenty more", more(from, from+20), true)
-	}
-	b.commit("as many as there can be, and one", more(80, 101), false)
-	b.commit("as many as there can be", more(80, 100), true)
-	b.commit("one more", more(100, 101), false)
-	swap := more(100, 101)
-	swap.Records = append(swap.Records, headroom.RecordStep{ID: name(3), Was: reserved(3), Is: until(2, 3)})
-	b.commit("one more, while another lasts longer", swap, false)
-	swap.Records[1].Is = charged(3)
-	v := b.commit("one more in the place of one that ends", swap, true)
-	if _, held := v.State.Holds[name(3)]; held || len(v.State.Holds) != headroom.MaxHolds {
-		t.Errorf("%d are held, and the one that ended is among them: %t", len(v.State.Holds), held)
-	}
-	longer := records(headroom.RecordStep{ID: name(4), Was: reserved(4), Is: until(2, 4)})
-	b.commit("a hold that lasts longer, among all", longer, true)
-	b.commit("the same from what it was before", longer, false)
-	b.commit("a hold that is forgotten", records(headroom.RecordStep{ID: name(4), Was: until(2, 4)}), true)
-	b.commit("one more in its place", more(101, 102), true)
 }

@@ -46,7 +46,7 @@ func stepOf(p pair, c headroom.Change) int {
 }
 
 func debtsGrow(c headroom.Change) int {
-	_, _, debts := c.Grows()
+	_, debts := c.Grows()
 	return debts
 }
 

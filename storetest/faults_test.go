@@ -336,10 +336,10 @@ var faults = []fault{
 	},
 	{
 		"the generation of ids may be any", "contract",
-		[]string{"a charge and a hold age differently", "takes another generation for the present one", "younger generation of ids is"},
+		[]string{"ids age", "takes another generation for the present one", "younger generation of ids is"},
 		writes(func(c *headroom.Change, v headroom.View) { c.Epoch = v.State.Epoch }),
 	},
-	{"ids are never forgotten", "contract", []string{"a charge and a hold age differently", "after a third generation"}, func(s *faulty) {
+	{"ids are never forgotten", "contract", []string{"ids age", "after a third generation"}, func(s *faulty) {
 		var mu sync.Mutex
 		known := map[string]headroom.Record{}
 		s.load = func(ctx context.Context, q headroom.Query) (headroom.View, error) {
@@ -359,24 +359,66 @@ var faults = []fault{
 	{
 		"ids are forgotten with the first new generation",
 		"contract",
-		[]string{"a charge and a hold age differently", "after a second generation"},
+		[]string{"ids age", "after a second generation"},
 		shows(func(v *headroom.View) {
 			if !v.State.EpochBefore.IsZero() {
 				v.Records = without(v.Records, func(id string, r headroom.Record) bool { return id == "old" })
 			}
 		}),
 	},
-	{"holds age like ids", "contract", []string{"a charge and a hold age differently"}, shows(func(v *headroom.View) {
-		if !v.State.EpochBefore.IsZero() {
-			v.State.Holds = nil
-			v.Records = without(v.Records, func(_ string, r headroom.Record) bool { return r.Kind == headroom.KindHold })
+	{"holds are never forgotten", "contract", []string{"ids age", "record \"ended\" is h4"}, func(s *faulty) {
+		var mu sync.Mutex
+		known := map[string]headroom.Record{}
+		s.load = func(ctx context.Context, q headroom.Query) (headroom.View, error) {
+			v, err := s.Store.Load(ctx, q)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range q.IDs {
+				if r, ok := v.Records[id]; ok && r.Kind == headroom.KindHold {
+					known[q.Key.Subject+" "+id] = r
+				} else if r, ok := known[q.Key.Subject+" "+id]; ok && err == nil {
+					v.Records[id] = r
+				}
+			}
+			return v, err
 		}
-	})},
-	{"a hold is a record like any other", "contract", []string{"want: hold"}, shows(func(v *headroom.View) { v.State.Holds = nil })},
+	}},
+	{"buckets are not kept", "contract", []string{"bucket"}, shows(func(v *headroom.View) { v.State.Buckets = nil })},
 	{
-		"there is room for any number of holds", "contract",
-		[]string{"live holds have a place of their own", "as many as there can be, and one", "a guard is not met: ", "80 holds, want at most 79"},
-		room(func(c *headroom.Change) int { n := len(c.Records); c.Records = c.Records[:max(0, n-1)]; return n }),
+		"a bucket may have any units", "contract", []string{"Commit checks every bucket of a change", "a guard is not met: "},
+		buckets(func(b *headroom.BucketStep, have headroom.Bucket, there bool) {
+			if there && b.There {
+				b.Min, b.Max = have.Units, have.Units
+			}
+		}),
+	},
+	{
+		"a bucket is made that should be there", "contract", []string{"Commit checks every bucket of a change", "is not there"},
+		buckets(func(b *headroom.BucketStep, _ headroom.Bucket, there bool) {
+			if !there && b.Add >= 0 {
+				b.There = false
+			}
+		}),
+	},
+	{
+		"a bucket says nothing of the window in which it counts", "contract", []string{"Commit checks every bucket of a change", ", in "},
+		buckets(func(b *headroom.BucketStep, _ headroom.Bucket, _ bool) { b.In = time.Time{} }),
+	},
+	{
+		"there may be any number of holds", "contract", []string{"adds to a bucket whatever else was added", "there would be"},
+		writes(func(c *headroom.Change, _ headroom.View) { c.MostHolds = 0 }),
+	},
+	{
+		"nothing says what was cleared away", "contract", []string{"a bucket that was cleared away is not made again", "are swept up to"},
+		shows(func(v *headroom.View) { v.State.Swept = time.Time{} }),
+	},
+	{
+		"a sweep may follow any other", "contract", []string{"a bucket that was cleared away is not made again", "are swept up to"},
+		writes(func(c *headroom.Change, v headroom.View) { c.Swept = v.State.Swept }),
+	},
+	{
+		"the series of buckets may be any", "contract", []string{"a bucket that was cleared away is not made again", "series of buckets is"},
+		writes(func(c *headroom.Change, v headroom.View) { c.Series = v.State.Series }),
 	},
 	{
 		"there is room for any number of debts", "contract",
@@ -593,6 +635,22 @@ func holds(c headroom.Change, v headroom.View) bool { return c.Unmet(v) == "" }
 
 // room acknowledges a change for which there is no room, if it is of many parts, and leaves out
 // what is too much. drop leaves out one more of what is bounded, and returns how many there were.
+// buckets is a store that changes each step of a bucket before it commits.
+func buckets(change func(b *headroom.BucketStep, have headroom.Bucket, there bool)) func(*faulty) {
+	return writes(func(c *headroom.Change, v headroom.View) {
+		c.Buckets = slices.Clone(c.Buckets)
+		for i := range c.Buckets {
+			b := &c.Buckets[i]
+			at := slices.IndexFunc(v.State.Buckets, func(have headroom.Bucket) bool { return have.BucketKey == b.BucketKey })
+			if at < 0 {
+				change(b, headroom.Bucket{}, false)
+			} else {
+				change(b, v.State.Buckets[at], true)
+			}
+		}
+	})
+}
+
 func room(drop func(c *headroom.Change) int) func(*faulty) {
 	return func(s *faulty) {
 		s.commit = func(ctx context.Context, c headroom.Change) (headroom.View, bool, error) {

@@ -46,7 +46,7 @@ func (w *world) lived(subject string) (slots, calls account) {
 			w.set(base.Add(time.Duration(i+1) * week))
 			must(a.engine.Deduct(w.Context(), a.request(id(int64(100+i)), 1)))
 		}
-		must(a.engine.Hold(w.Context(), a.request("held too", 3), 20*day))
+		must(a.engine.Hold(w.Context(), a.request("held too", 3), 14*day))
 	}
 	for _, a := range []account{slots, calls} { // the next look would finish it
 		org := a.of(subject + " & co")

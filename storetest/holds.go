@@ -1,10 +1,7 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,7 +32,7 @@ func holdAndSettle(t *testing.T, h Harness) {
 	b.does(deduct, "again", 200, admitted, 200, 0)
 	b.does(hold, "nothing more", 0, admitted, 200, 0)
 	b.uses(200)
-	if u := b.usage(); len(u.Holds) != 1 || u.Holds["nothing more"].Units != 0 {
+	if u := b.usage(); len(u.Holds) != 1 || u.Holds[0].Holds != 1 || len(u.Holds[0].Windows) != 0 {
 		t.Errorf("the live holds are %v", u.Holds)
 	}
 }
@@ -236,53 +233,129 @@ func oneLife(t *testing.T, h Harness) {
 	a.uses(57)
 }
 
-func hundredHolds(t *testing.T, h Harness) {
+func manyHolds(t *testing.T, h Harness) {
 	w := newWorld(t, h)
-	const all, dead = 99 * 100 / 2, 10 * 9 / 2 * 10
+	const all, dead = 120, 30
 	a := w.account(all + 100)
-	// The holds are written directly, twenty in a change.
-	b, c := bare{w, headroom.Key{Subject: a.subject, Meter: a.meter}}, opened("week", all)
-	for i := range int64(headroom.MaxHolds) {
-		r := reserved(i)
-		if i%10 == 0 {
-			r.Expires = base.Add(time.Minute)
-		}
-		if c.Records = append(c.Records, headroom.RecordStep{ID: id(i), Is: r}); len(c.Records) == 20 {
-			b.commit("twenty holds", c, true)
-			c = next()
+	for i := range int64(all) {
+		if i < dead {
+			a.lasts(time.Minute).does(hold, id(i), 1, admitted, 0, i+1)
+		} else {
+			a.does(hold, id(i), 1, admitted, 0, i+1)
 		}
 	}
 	a.holding(all).uses(0)
-	a.fails(hold, "more", 1, headroom.TooMany)
-	a.repeats(hold, id(7), 7, admitted, 0, all)
+	if u := a.usage(); len(u.Holds) != 2 || u.Holds[0].Holds != dead || u.Holds[1].Holds != all-dead ||
+		u.Holds[1].Windows[0].Units != all-dead || !u.Holds[0].Expires.Equal(base.Add(time.Minute)) {
+		t.Errorf("the live holds are %v", u.Holds)
+	}
+	a.repeats(hold, id(7), 1, admitted, 0, all)
 	a.does(deduct, "a deduction", 1, admitted, 1, all)
 	a.does(release, id(1), 1, released, 1, all-1)
-	a.does(hold, "more", 1, admitted, 1, all)
-	a.fails(hold, "yet more", 1, headroom.TooMany)
-	// Holds that have expired make room.
+	a.does(settle, id(2), 3, admitted, 4, all-2)
 	w.set(base.Add(time.Minute))
-	a.holding(all - dead).uses(1)
-	a.does(hold, "yet more", 1, admitted, 1, all-dead+1)
-	if u := a.usage(); len(u.Holds) != headroom.MaxHolds-9 {
-		t.Errorf("%d live holds", len(u.Holds))
+	a.holding(all - dead).uses(4)
+	a.does(deduct, "what they held", 100+dead-4, admitted, 100+dead, all-dead)
+	a.fails(release, id(3), 1, headroom.Expired)
+	a.does(settle, id(4), 1, overLimit, 100+dead, all-dead)
+	a.does(release, id(all-1), 1, released, 100+dead, all-dead-1)
+	a.does(settle, id(4), 1, admitted, 101+dead, all-dead-1)
+}
+
+// atMostSoManyHolds is about a plan that says how many holds there may be.
+func atMostSoManyHolds(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.accountOn(w.limited(
+		headroom.Limit{Meter: meter, Name: "week", Units: 200, MaxHolds: 3},
+		headroom.Limit{Meter: meter, Name: "other", Units: 1000, MaxHolds: 5},
+	), 200)
+	ask := func(id string, want headroom.Reason) {
+		t.Helper()
+		if d, err := a.ask(hold, a.request(id, 1)); err != nil || d.Reason != want || d.Allowed != (want == admitted) {
+			t.Errorf("hold %q: %s, %v: want %s", id, text(d), err, want)
+		}
 	}
-	// There is room for nine more, also when twenty ask at once.
-	var held, refused atomic.Int64
-	together(20, func(i int) {
-		switch d, err := a.ask(hold, a.request("again "+id(int64(i)), 0)); {
-		case err == nil && d.Allowed:
+	ask("a", admitted)
+	a.lasts(time.Minute).lives(hold, a.request("b", 1), admitted, base.Add(time.Minute), false)
+	ask("c", admitted)
+	a.unchanged(func() { ask("d", headroom.ReasonTooManyHolds) }, "d")
+	ask("c", admitted) // a repeat
+	if d, err := a.ask(settle, a.request("a", 5)); err != nil || !d.Allowed {
+		t.Errorf("settle: %s, %v", text(d), err)
+	}
+	ask("d", admitted)
+	ask("e", headroom.ReasonTooManyHolds)
+	w.set(base.Add(time.Minute)) // a hold that is over makes room
+	ask("e", admitted)
+	ask("f", headroom.ReasonTooManyHolds)
+	var held atomic.Int64
+	if d, err := a.ask(release, a.request("e", 0)); err != nil || !d.Allowed {
+		t.Errorf("release: %s, %v", text(d), err)
+	}
+	together(10, func(i int) {
+		d, err := a.ask(hold, a.request("at once "+id(int64(i)), 0))
+		if err != nil {
+			t.Errorf("hold: %v", err)
+		}
+		if d.Allowed {
 			held.Add(1)
-		case errors.Is(err, headroom.TooMany):
-			refused.Add(1)
-		default:
-			t.Errorf("hold: %s, %v", text(d), err)
 		}
 	})
-	if held.Load() != 9 || refused.Load() != 11 {
-		t.Errorf("%d held and %d refused: want 9 and 11", held.Load(), refused.Load())
+	if held.Load() != 1 {
+		t.Errorf("%d of ten were held in the place of one", held.Load())
 	}
-	a.does(settle, id(0), 3, admitted, 4, all-dead+1)
-	a.repeats(hold, id(20), 20, admitted, 4, all-dead+1)
+}
+
+// endsRounded is about when holds end.
+func endsRounded(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	w.set(base.Add(7 * time.Second))
+	for lasts, want := range map[time.Duration]time.Duration{
+		time.Second:      8 * time.Second,  // as asked
+		time.Minute:      69 * time.Second, // a multiple of 3 s, as are 69 s after 10:00:00
+		5 * time.Minute:  315 * time.Second,
+		10 * time.Minute: 630 * time.Second,
+		time.Hour:        63 * time.Minute,
+		24 * time.Hour:   25 * time.Hour,
+	} {
+		a.lasts(lasts).lives(hold, a.request(lasts.String(), 1), admitted, base.Add(want), false)
+	}
+	// An extension to the same end is a repeat.
+	w.set(base.Add(8 * time.Second))
+	a.lasts(10*time.Minute).lives(extend, a.request("10m0s", 0), extended, base.Add(630*time.Second), true)
+	w.set(base.Add(31 * time.Second))
+	a.lasts(10*time.Minute).lives(extend, a.request("10m0s", 0), extended, base.Add(660*time.Second), false)
+	w.set(base.Add(659 * time.Second))
+	a.lives(hold, a.request("10m0s", 1), admitted, base.Add(660*time.Second), true)
+	w.set(base.Add(660 * time.Second))
+	a.lives(hold, a.request("10m0s", 1), admitted, time.Time{}, true)
+}
+
+// holdsAge is about a hold whose id is of the older generation when it is settled.
+func holdsAge(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200).lasts(horizon)
+	a.does(hold, "old", 50, admitted, 0, 50)
+	a.does(hold, "longer", 60, admitted, 0, 110)
+	w.set(base.Add(horizon - time.Hour))
+	a.window = headroom.Window{}
+	if d, err := a.ask(extend, a.request("longer", 0)); err != nil || !d.Allowed {
+		t.Fatalf("extend: %s, %v", text(d), err)
+	}
+	if d, err := a.ask(settle, a.request("old", 70)); err != nil || !d.Allowed || d.Cost != 70 {
+		t.Fatalf("settle: %s, %v", text(d), err)
+	}
+	w.set(base.Add(2*horizon - 2*time.Hour))
+	if d, err := a.ask(settle, a.request("longer", 40)); err != nil || !d.Allowed || d.Cost != 40 {
+		t.Fatalf("settle: %s, %v", text(d), err)
+	}
+	if d, err := a.engine.Hold(t.Context(), a.request("too long", 1), horizon+time.Second); headroom.CodeOf(err) != headroom.Invalid {
+		t.Errorf("a hold that lasts longer than ids are remembered: %s, %v", text(d), err)
+	}
+	if d, err := a.engine.Extend(t.Context(), a.request("old", 1).Held(), horizon+time.Second); headroom.CodeOf(err) != headroom.Invalid {
+		t.Errorf("an extension for longer than ids are remembered: %s, %v", text(d), err)
+	}
 }
 
 func badHolds(t *testing.T, h Harness) {
@@ -318,7 +391,7 @@ func badHolds(t *testing.T, h Harness) {
 		t.Errorf("bad input reached the store: %d loads and %d commits", l, c)
 	}
 	a.lasts(time.Second).does(hold, "id", 1, admitted, 0, 1)
-	if got := slices.Collect(maps.Keys(a.usage().Holds)); !slices.Equal(got, []string{"id"}) {
-		t.Errorf("the live holds are %q", got)
+	if got := a.usage().Holds; len(got) != 1 || got[0].Holds != 1 {
+		t.Errorf("the live holds are %v", got)
 	}
 }

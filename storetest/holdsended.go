@@ -179,7 +179,7 @@ func settleTouchesNoOther(t *testing.T, h Harness) {
 	w.set(base.Add(time.Hour))
 	s, tapped := a.tapped(headroom.Options{})
 	s.commit = func(ctx context.Context, c headroom.Change, to headroom.Store) (headroom.View, bool, error) {
-		if touched := ids(c); !slices.Equal(touched, []string{id(1)}) {
+		if touched := ids(c); len(touched) > 0 && !slices.Equal(touched, []string{id(1)}) {
 			t.Errorf("a settlement writes %q", touched)
 		}
 		return to.Commit(ctx, c)

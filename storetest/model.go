@@ -329,8 +329,11 @@ func shown(u headroom.Usage) string {
 		g := u.Grants[id]
 		s += fmt.Sprintf("; %s grants %d, %d used, until %s", id, g.Units, g.Used, short(g.Expires))
 	}
-	for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
-		s += fmt.Sprintf("; %s holds %d until %s", id, u.Holds[id].Units, short(u.Holds[id].Expires))
+	for _, h := range u.Holds {
+		s += fmt.Sprintf("; %d holds until %s, %d of grants", h.Holds, short(h.Expires), h.Granted)
+		for _, w := range h.Windows {
+			s += fmt.Sprintf(", %d of %s from %s", w.Units, w.Limit, short(w.Start))
+		}
 	}
 	if len(u.Debts) > 0 {
 		s += fmt.Sprintf("; debts: %v", u.Debts)

@@ -72,7 +72,7 @@ func (p *play) gone(key headroom.Key, id string, now time.Time) {
 // mayBeGone reports whether a sweep may have removed an id. That is so once two horizons have
 // passed since its generation began.
 func (p *play) mayBeGone(w *work) bool {
-	return p.w.h.Sweeps && !w.label.IsZero() && !p.latest.Before(w.label.Add(2*p.oracle.horizon))
+	return p.w.h.Sweeps && !p.latest.Before(w.label.Add(2*p.oracle.horizon))
 }
 
 func (p *play) foresee(subject string, r *headroom.Request) bool {
@@ -89,7 +89,6 @@ func (p *play) foresee(subject string, r *headroom.Request) bool {
 			return false
 		}
 	}
-	b.lapse(now)
 	p.avoid(b, now, r)
 	return true
 }
@@ -99,9 +98,8 @@ func (p *play) avoid(b *book, now time.Time, r *headroom.Request) {
 	if w == nil || w.kind != headroom.KindHold {
 		return
 	}
-	forgotten := !w.label.IsZero() && !w.label.Equal(b.young) && !w.label.Equal(b.old)
 	ahead := slices.ContainsFunc(w.pieces, func(x piece) bool { return x.in.After(now.Add(headroom.ClockTolerance)) })
-	if forgotten || ahead || w.moved {
+	if ahead || w.moved {
 		r.Operation = fmt.Sprint("instead ", p.step)
 	}
 }
@@ -126,7 +124,7 @@ func (p *play) held(v verb) {
 	p.tick()
 	r := p.request()
 	key := headroom.Key{Subject: r.Subject, Meter: r.Meter}
-	lasts := one(p, "lasts", time.Hour, time.Second, 10*time.Minute, 30*time.Hour, 10*day, 2*year)
+	lasts := min(one(p, "lasts", time.Hour, time.Second, 10*time.Minute, 30*time.Hour, 10*day, 2*year), p.oracle.horizon)
 	if v == hold {
 		r.Cost = min(r.Cost, 301)
 		r.Renew = odds(p, "renews", 3)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -50,10 +51,8 @@ type work struct {
 	pieces   []piece   // sorted by start
 	drawn    []draw
 	crossed  []crossing
-	// label is that of its generation. A live hold has none. A hold that has expired has the
-	// earliest that it can have, because it ages once somebody clears it away.
-	label time.Time
-	moved bool // a piece was taken back from a window that a wrong clock had opened
+	label    time.Time // that of its generation
+	moved    bool      // a piece was taken back from a window that a wrong clock had opened
 }
 
 // piece is what an operation counts in one window of a limit.
@@ -308,20 +307,52 @@ func (o *oracle) usage(key headroom.Key, now time.Time) (headroom.Usage, headroo
 	u := headroom.Usage{
 		Unseen:  o.unseen(b),
 		Subject: key.Subject, Meter: key.Meter, Plan: plan,
-		Granted: b.granted(now), Grants: map[string]headroom.GrantUsage{}, Holds: map[string]headroom.HoldUsage{},
+		Granted: b.granted(now), Grants: map[string]headroom.GrantUsage{}, Holds: b.held(now),
 	}
 	for _, g := range b.live(now) {
 		u.Grants[g.id] = headroom.GrantUsage{Units: g.units, Used: g.units - b.left(g, now), Expires: g.expires}
-	}
-	for id, w := range b.ids {
-		if w.kind == headroom.KindHold && w.expires.After(now) {
-			u.Holds[id] = headroom.HoldUsage{Units: w.cost, Expires: w.expires}
-		}
 	}
 	for i, l := range o.decision(b, all, plan, now, "", 0, 0, true).Limits {
 		u.Limits = append(u.Limits, headroom.LimitUsage{LimitState: l, History: b.history(all[i])})
 	}
 	return u, ""
+}
+
+// held is what live holds reserve, by when they end. The windows are those that the pieces count
+// in.
+func (b *book) held(now time.Time) (all []headroom.HeldUntil) {
+	by := map[time.Time]*headroom.HeldUntil{}
+	for _, w := range b.works {
+		if w.kind != headroom.KindHold || !w.expires.After(now) {
+			continue
+		}
+		h := by[w.expires]
+		if h == nil {
+			h = &headroom.HeldUntil{Expires: w.expires}
+			by[w.expires] = h
+		}
+		h.Holds++
+		for _, d := range w.drawn {
+			h.Granted += d.units
+		}
+		for _, p := range w.pieces {
+			i := slices.IndexFunc(h.Windows, func(w headroom.ChargedWindow) bool { return w.Limit == p.limit && w.Start.Equal(p.in) })
+			switch {
+			case i >= 0:
+				h.Windows[i].Units += p.units
+			case p.units > 0:
+				h.Windows = append(h.Windows, headroom.ChargedWindow{Limit: p.limit, Start: p.in, Units: p.units})
+			}
+		}
+	}
+	for _, end := range slices.SortedFunc(maps.Keys(by), time.Time.Compare) {
+		h := *by[end]
+		slices.SortFunc(h.Windows, func(a, b headroom.ChargedWindow) int {
+			return cmp.Or(cmp.Compare(a.Limit, b.Limit), a.Start.Compare(b.Start))
+		})
+		all = append(all, h)
+	}
+	return all
 }
 
 // history is what was charged in the closed windows of a limit, the latest first.

@@ -11,8 +11,10 @@ import (
 func (c *call) hold(lasts time.Duration) answer {
 	c.r.Over = headroom.RefuseOverLimit
 	switch w := c.known(); {
+	case lasts > c.horizon:
+		return failed(headroom.Invalid)
 	case w == nil:
-		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: c.now.Add(lasts)}, c.r.Cost, c.now))
+		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: holdEnd(c.now, lasts)}, c.r.Cost, c.now))
 	case c.r.Renew && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)):
 		return c.until(lasts, c.holdAgain(w, lasts))
 	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost,
@@ -22,10 +24,31 @@ func (c *call) hold(lasts time.Duration) answer {
 	return failed(headroom.Conflict)
 }
 
+// holdEnd is when a hold ends: at the first multiple of a length that divides a minute, an hour or
+// a day, and is at most a sixteenth of the hold's.
+func holdEnd(now time.Time, lasts time.Duration) time.Time {
+	step := time.Second
+	for _, of := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		for n := of; n <= lasts/16; n += of {
+			if (60*of)%n == 0 && n < 60*of && of != time.Hour || (24*time.Hour)%n == 0 && of == time.Hour && n <= 12*of {
+				step = max(step, n)
+			}
+		}
+	}
+	for n := day; n <= lasts/16; n *= 2 {
+		step = n
+	}
+	end := now.Add(lasts)
+	if over := time.Duration(end.UnixNano()) % step; over > 0 {
+		end = end.Add(step - over)
+	}
+	return end
+}
+
 // until adds to an answer until when its hold is live, if one was taken.
 func (c *call) until(lasts time.Duration, a answer) answer {
 	if a.code == "" && a.Allowed {
-		a.Expires, a.Live = c.now.Add(lasts), true
+		a.Expires, a.Live = holdEnd(c.now, lasts), true
 	}
 	return a
 }
@@ -147,17 +170,22 @@ func (c *call) release() answer {
 func (c *call) extend(lasts time.Duration) answer {
 	w := c.known()
 	switch {
+	case lasts > c.horizon:
+		return failed(headroom.Invalid)
 	case w == nil:
 		return failed(headroom.NotFound)
 	case w.lapsed(c.now):
 		return failed(headroom.Expired)
 	case w.kind != headroom.KindHold:
 		return failed(headroom.Conflict)
-	case w.expires.Equal(c.now.Add(lasts)):
+	case w.expires.Equal(holdEnd(c.now, lasts)):
 		a := c.replay(w, headroom.ReasonExtended, true)
 		return a
 	}
-	return c.until(lasts, c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() { w.expires = c.now.Add(lasts) }))
+	return c.until(lasts, c.giveBack(0, w, headroom.ReasonExtended, w.cost, func() {
+		w.expires = holdEnd(c.now, lasts)
+		c.remember(c.r.Operation, w)
+	}))
 }
 
 // refund gives back units of the operation, under an id of its own.
@@ -309,7 +337,7 @@ func (c *call) holdAgain(w *work, lasts time.Duration) answer {
 	c.r.Over = headroom.RefuseOverLimit
 	before := *w
 	before.pieces, before.drawn, before.crossed = slices.Clone(w.pieces), slices.Clone(w.drawn), slices.Clone(w.crossed)
-	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, c.now.Add(lasts)
+	w.kind, w.pieces, w.drawn, w.crossed, w.expires = headroom.KindHold, nil, nil, nil, holdEnd(c.now, lasts)
 	a := c.charge(w, c.r.Cost, c.now)
 	if a.code != "" || !a.Allowed {
 		*w = before

@@ -250,9 +250,8 @@ func (c *call) write(at time.Time) {
 		c.book.older, c.book.old, c.book.young = c.book.old, c.book.young, label
 		clear(c.book.aside)
 	}
-	c.book.lapse(at)
 	for id, w := range c.book.ids {
-		if w.kind != headroom.KindHold && !w.label.Equal(c.book.young) && !w.label.Equal(c.book.old) {
+		if !w.label.Equal(c.book.young) && !w.label.Equal(c.book.old) {
 			delete(c.book.ids, id)
 			if c.third && w.label.Equal(c.book.older) {
 				c.book.aside[id] = w
@@ -279,19 +278,7 @@ func (c *call) remember(id string, w *work) {
 	}
 	c.book.ids[id] = w
 	delete(c.book.aside, id)
-	if w.label = c.book.young; w.kind == headroom.KindHold {
-		w.label = time.Time{}
-	}
-}
-
-// lapse labels the holds that have expired. From now on a write may clear them away, and then their
-// ids age.
-func (b *book) lapse(now time.Time) {
-	for _, w := range b.ids {
-		if w.lapsed(now) && w.label.IsZero() {
-			w.label = b.young
-		}
-	}
+	w.label = c.book.young
 }
 
 // replay answers a repeat.

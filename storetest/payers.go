@@ -31,8 +31,8 @@ func (p pair) free() {
 	p.w.Helper()
 	p.org.uses(0)
 	v, err := p.w.store.Load(p.w.Context(), headroom.Query{Key: headroom.Key{Subject: p.org.subject, Meter: p.meter}})
-	if err != nil || len(v.State.Holds) != 0 {
-		p.w.Fatalf("the organisation has holds: %v, %v", v.State.Holds, err)
+	if err != nil || held(v.State) != 0 {
+		p.w.Fatalf("the organisation has holds: %v, %v", v.State.Buckets, err)
 	}
 }
 

@@ -226,7 +226,7 @@ func unknownPlanWithin(t *testing.T, h Harness) {
 	}
 	p.org.uses(10)
 	v, err := w.store.Load(t.Context(), headroom.Query{Key: headroom.Key{Subject: p.org.subject, Meter: p.meter}})
-	if err != nil || len(v.State.Holds) != 0 {
-		t.Errorf("the organisation has holds: %v, %v", v.State.Holds, err)
+	if err != nil || held(v.State) != 0 {
+		t.Errorf("the organisation has holds: %v, %v", v.State.Buckets, err)
 	}
 }

@@ -117,7 +117,7 @@ type explanation struct {
 	// again is when the cost fits, if nothing else is spent until then. If no cost was given, it is
 	// when 1 unit fits. It is zero if that is now, or if nobody can tell.
 	again time.Time
-	holds []string // the operations whose holds end then
+	holds int64    // how many holds end then
 	turns []string // the limits whose windows end then
 }
 
@@ -175,9 +175,9 @@ func (x *explanation) events() []time.Time {
 // comesBack notes that the cost fits at t, and what ends at that time.
 func (x *explanation) comesBack(t time.Time) {
 	x.again = t
-	for _, h := range holdsJSON(x.usage) {
+	for _, h := range x.usage.Holds {
 		if h.Expires.Equal(t) {
-			x.holds = append(x.holds, h.Operation)
+			x.holds = h.Holds
 		}
 	}
 	for _, l := range x.decision.Limits {
@@ -223,9 +223,9 @@ func refuses(l headroom.LimitState) bool {
 	return l.Mode == headroom.Hard && l.Limit != headroom.Unlimited
 }
 
-// counts returns how many units of a hold count in the current window of some limit of the plan.
-// Units that were held in a window that has closed no longer count.
-func (x *explanation) counts(h headroom.HoldUsage) (units int64) {
+// counts returns how many units of some holds count in the current window of some limit of the
+// plan. Units that were held in a window that has closed no longer count.
+func (x *explanation) counts(h headroom.HeldUntil) (units int64) {
 	for _, l := range x.decision.Limits {
 		if l.Limit == headroom.Unlimited {
 			continue
@@ -284,14 +284,14 @@ type jsonExplanation struct {
 	// null if the cost fits now, or if nobody can tell when
 	Again   *jsonAgain      `json:"again"`
 	Limits  []jsonExplained `json:"limits"`
-	Holds   []jsonHold      `json:"holds"`
+	Holds   []jsonHeld      `json:"holds"`
 	Granted int64           `json:"granted"`
 	Grants  []jsonGrant     `json:"grants"`
 }
 
 type jsonAgain struct {
 	At    time.Time `json:"at"`
-	Holds []string  `json:"holds"` // the operations whose holds end then
+	Holds int64     `json:"holds"` // how many holds end then
 	Turns []string  `json:"turns"` // the limits whose windows end then
 }
 
@@ -315,7 +315,7 @@ func (x *explanation) json() jsonExplanation {
 	}
 	if !x.again.IsZero() {
 		j.Again = &jsonAgain{
-			At: x.again.UTC(), Holds: append([]string{}, x.holds...), Turns: append([]string{}, x.turns...),
+			At: x.again.UTC(), Holds: x.holds, Turns: append([]string{}, x.turns...),
 		}
 	}
 	for _, l := range d.Limits {

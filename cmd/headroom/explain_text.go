@@ -10,7 +10,7 @@ import (
 	"github.com/lumcast/headroom/internal/saturate"
 )
 
-// shownHolds is how many holds a person is shown. With --json all are shown.
+// shownHolds is how many ends of holds a person is shown. With --json all are shown.
 const shownHolds = 10
 
 // print writes the explanation for a person, who may know nothing about Headroom.
@@ -107,8 +107,11 @@ func (x *explanation) comingBack() string {
 		when = append(when, "limit "+list(x.turns)+" starts again")
 		zone = x.periods[x.turns[0]].Location()
 	}
-	if len(x.holds) > 0 {
-		when = append(when, "the hold of "+list(quoted(x.holds))+" ends")
+	switch {
+	case x.holds == 1:
+		when = append(when, "a hold ends")
+	case x.holds > 1:
+		when = append(when, thousands(x.holds)+" holds end")
 	}
 	unless := "nothing else is spent until then"
 	if holds := holdsJSON(x.usage); len(holds) > 0 && !holds[0].Expires.After(x.again) {
@@ -142,7 +145,7 @@ func (x *explanation) limit(l headroom.LimitState) string {
 }
 
 func (x *explanation) printHolds(w *bufio.Writer) {
-	holds := holdsJSON(x.usage)
+	holds := x.usage.Holds
 	if len(holds) == 0 {
 		return
 	}
@@ -150,21 +153,22 @@ func (x *explanation) printHolds(w *bufio.Writer) {
 	var rows [][]string
 	for _, h := range holds[:min(len(holds), shownHolds)] {
 		note := ""
-		switch here := x.counts(x.usage.Holds[h.Operation]); {
-		case here == 0 && h.Units > 0:
+		switch here := x.counts(h); {
+		case here == 0 && h.Units() > 0:
 			note = "counts in no current window"
-		case here < h.Units:
+		case here < h.Units():
 			note = thousands(here) + " of it count in a current window"
 		}
+		by := "1 hold"
+		if h.Holds != 1 {
+			by = thousands(h.Holds) + " holds"
+		}
 		until := "until " + instant(h.Expires) + ", in " + span(h.Expires.Sub(x.now))
-		rows = append(rows, []string{"  " + printable(h.Operation), x.units(h.Units), until, note})
+		rows = append(rows, []string{"  " + by, x.units(h.Units()), until, note})
 	}
 	table(w, "lrll", rows)
 	if more := len(holds) - shownHolds; more > 0 {
-		fmt.Fprintf(w, "  and %d more\n", more)
-	}
-	if len(holds) >= headroom.MaxHolds {
-		fmt.Fprintf(w, "There can be no more holds than that. Another one is an error until one of them has ended.\n")
+		fmt.Fprintf(w, "  and others with %d later ends\n", more)
 	}
 }
 
@@ -211,13 +215,4 @@ func list(items []string) string {
 		return strings.Join(items, "")
 	}
 	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
-}
-
-// quoted makes names from elsewhere safe to show.
-func quoted(names []string) []string {
-	var shown []string
-	for _, name := range names {
-		shown = append(shown, printable(name))
-	}
-	return shown
 }

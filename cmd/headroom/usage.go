@@ -104,10 +104,10 @@ func usageJSON(u headroom.Usage) any {
 	}
 }
 
-type jsonHold struct {
-	Operation string    `json:"operation"`
-	Units     int64     `json:"units"`
-	Expires   time.Time `json:"expires"`
+type jsonHeld struct {
+	Holds   int64     `json:"holds"` // how many end then
+	Units   int64     `json:"units"`
+	Expires time.Time `json:"expires"`
 }
 
 type jsonGrant struct {
@@ -131,11 +131,13 @@ func debtsJSON(u headroom.Usage) []jsonDebt {
 	})
 }
 
-// holdsJSON lists the live holds. The one that ends first comes first.
-func holdsJSON(u headroom.Usage) []jsonHold {
-	return listed(u.Holds, func(h headroom.HoldUsage) time.Time { return h.Expires }, func(id string, h headroom.HoldUsage) jsonHold {
-		return jsonHold{Operation: id, Units: h.Units, Expires: h.Expires}
-	})
+// holdsJSON lists what live holds reserve, by when they end. Those that end first come first.
+func holdsJSON(u headroom.Usage) []jsonHeld {
+	list := []jsonHeld{}
+	for _, h := range u.Holds {
+		list = append(list, jsonHeld{Holds: h.Holds, Units: h.Units(), Expires: h.Expires})
+	}
+	return list
 }
 
 // grantsJSON lists the live grants in the order in which their units are spent.

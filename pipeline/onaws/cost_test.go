@@ -83,7 +83,7 @@ func TestWhatAJobCosts(t *testing.T) {
 		one, busy meter // of a job, and the mean of a user with many jobs
 	}{
 		{"preflight", 0, meter{7, 2.5, 6}, meter{8.1, 3.5, 7.1}},
-		{"hold", time.Hour, meter{9, 4, 7}, meter{12.1, 7, 8.1}},
+		{"hold", time.Hour, meter{9, 4, 7}, meter{10.2, 5.1, 8}},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			p := newMetered(t, c.hold)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lumcast/headroom"
-	"github.com/lumcast/headroom/dynamostore"
 	"github.com/lumcast/headroom/pipeline"
 )
 
@@ -53,7 +52,7 @@ func FromEnv(env func(string) string) (Settings, error) {
 	e.duration("HEADROOM_CALL_TIMEOUT", &s.CallTimeout)
 	e.whole("HEADROOM_SHARDS", &s.Shards, MaxShards)
 	e.whole("HEADROOM_WORKERS", &s.Reconcile.Workers, 1000)
-	e.whole("HEADROOM_FORMAT", &s.Format, dynamostore.NewestFormat)
+	e.whole("HEADROOM_FORMAT", &s.Format, 2)
 	e.rate("HEADROOM_DESCRIBES", &s.Reconcile.Describes)
 	if e.err != nil {
 		return s, e.err

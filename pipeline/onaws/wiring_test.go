@@ -20,7 +20,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/lumcast/headroom"
-	"github.com/lumcast/headroom/dynamostore"
 	"github.com/lumcast/headroom/internal/enginetest"
 	"github.com/lumcast/headroom/pipeline"
 	"github.com/lumcast/headroom/pipeline/onaws"
@@ -76,7 +75,7 @@ func TestAStackIsNotMadeOfWhatIsWrong(t *testing.T) {
 	}
 	for name, change := range map[string]func(*onaws.Settings){
 		"no table of users": func(s *onaws.Settings) { s.Users = "" }, "no table of jobs": func(s *onaws.Settings) { s.Jobs = "" }, "no state machine": func(s *onaws.Settings) { s.StateMachine = "" },
-		"a configuration": func(s *onaws.Settings) { s.Config = "plans: 3" }, "a format": func(s *onaws.Settings) { s.Format = dynamostore.NewestFormat + 1 },
+		"a configuration": func(s *onaws.Settings) { s.Config = "plans: 3" }, "a format": func(s *onaws.Settings) { s.Format = 3 },
 		"more limits than fit": func(s *onaws.Settings) { s.Config = limits }, "a hold": func(s *onaws.Settings) { s.Options.Hold = time.Millisecond }, "a meter": func(s *onaws.Settings) { s.Options.Meter = "nobody's" },
 	} {
 		if stack, err := onaws.New(aws.Config{}, settings(change)); err == nil || stack != nil {
@@ -123,7 +122,7 @@ func TestMessagesThatWaitGoBackByTheQueue(t *testing.T) {
 func TestTheBoundsOfASettingAreExact(t *testing.T) {
 	for _, c := range []struct{ name, takes, refuses string }{
 		{"HEADROOM_SHARDS", "1", "0"}, {"HEADROOM_SHARDS", "64", "65"}, {"HEADROOM_SHARDS", "8", "8.5"}, {"HEADROOM_WORKERS", "1", "0"}, {"HEADROOM_WORKERS", "1000", "1001"}, {"HEADROOM_WORKERS", "2", "two"},
-		{"HEADROOM_FORMAT", "1", "0"}, {"HEADROOM_FORMAT", fmt.Sprint(dynamostore.NewestFormat), fmt.Sprint(dynamostore.NewestFormat + 1)},
+		{"HEADROOM_FORMAT", "1", "0"}, {"HEADROOM_FORMAT", "2", "3"},
 		{"HEADROOM_DESCRIBES", "0.001", "0"}, {"HEADROOM_DESCRIBES", "10", "-1"}, {"HEADROOM_DESCRIBES", "1", "one"}, {"HEADROOM_DESCRIBES", "1", "NaN"},
 		{"HEADROOM_OLDER_THAN", "1s", "999ms"}, {"HEADROOM_KEEP", "1s", "999ms"}, {"HEADROOM_CALL_TIMEOUT", "1s", "999ms"}, {"HEADROOM_KEEP", "1h", "1"},
 		{"HEADROOM_TEST_CLOCK", "2026-05-31T23:59:00Z", "2026-05-31"}, {"HEADROOM_MODE", "preflight", "Hold"}, {"HEADROOM_OVER", "record", "Refuse"},

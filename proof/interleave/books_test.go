@@ -23,7 +23,10 @@ type book struct {
 	meter         string
 	plan          string
 	counters      map[string]counter // by limit
-	records       map[string]record  // by id, holds too
+	records       map[string]record  // by id
+	buckets       map[bucketKey]bucket
+	holding       int64 // how many holds the item says that there are
+	swept, series int64
 	grants        map[string]grant
 	debts         map[string]headroom.Debt
 	listed        map[string]bool // operations that the ledger's list of debts names
@@ -40,11 +43,21 @@ type counter struct {
 	movedPast      map[int64]bool  // and which of past are from there
 }
 
+// bucketKey says what a bucket is of: units of a limit, units of a grant or, without both, holds.
+type bucketKey struct {
+	limit, grant           string
+	start, expires, series int64
+}
+
+type bucket struct{ units, in int64 }
+
 type grant struct{ units, used, expires int64 }
 
 type record struct {
 	headroom.Record
 	text   string
+	old    bool // a hold as format 2 kept it
+	swept  bool // a hold whose buckets were cleared away: its units have come back
 	oldest bool // of the generation that is forgotten next
 	moved  bool // it stands in the ledger
 }
@@ -107,11 +120,66 @@ func readBooks(t memdynamo.Tables) books {
 			}
 		}
 	}
+	for _, b := range all {
+		b.findHolds()
+	}
 	return all
 }
 
+// findHolds tells where the units of holds count by now.
+func (b *book) findHolds() {
+	for id, r := range b.records {
+		if r.Kind != headroom.KindHold || r.old {
+			continue
+		}
+		_, there := b.buckets[bucketKey{expires: r.Expires.Unix(), series: r.Series}]
+		r.swept = !there
+		r.Windows, r.Grants = slices.Clone(r.Windows), slices.Clone(r.Grants)
+		for i := range r.Windows {
+			w := &r.Windows[i]
+			if in := b.buckets[bucketKey{w.Limit, "", w.Start.Unix(), r.Expires.Unix(), r.Series}].in; in != 0 {
+				w.Start = time.Unix(in, 0).UTC()
+			}
+			if r.swept {
+				w.Units = 0
+			}
+		}
+		if r.swept {
+			r.Grants = nil
+		}
+		b.records[id] = r
+	}
+}
+
+// readBucket reads the key of a bucket, and the start of the window in which it counts, if that is
+// said.
+func readBucket(key string) (k bucketKey, in int64) {
+	base36 := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 36, 64)
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	parts := strings.Split(key, "/")
+	end, counted, moved := strings.Cut(parts[len(parts)-1], ">")
+	if moved {
+		in = base36(counted)
+	}
+	end, series, later := strings.Cut(end, ".")
+	if later {
+		k.series = number(series)
+	}
+	if k.expires = base36(end); len(parts) == 3 && parts[0] == "" {
+		k.grant = parts[1]
+	} else if len(parts) == 3 {
+		k.limit, k.start = parts[0], base36(parts[1])
+	}
+	return k, in
+}
+
 func readItem(item map[string]types.AttributeValue) *book {
-	b := &book{plan: str(item["plan"]), counters: map[string]counter{}, records: map[string]record{}, grants: map[string]grant{},
+	b := &book{plan: str(item["plan"]), counters: map[string]counter{}, records: map[string]record{}, grants: map[string]grant{}, buckets: map[bucketKey]bucket{},
 		debts: map[string]headroom.Debt{}, listed: map[string]bool{}}
 	b.epoch, b.before, b.gen = num(item["quotaEpoch"]), num(item["quotaEpochBefore"]), num(item["quotaGen"])
 	for name := range item {
@@ -155,6 +223,14 @@ func readItem(item map[string]types.AttributeValue) *book {
 	}
 	for id, v := range child(item["quotaHolds"]) {
 		b.add(stored(id), str(v), false)
+		r := b.records[stored(id)]
+		r.old = true
+		b.records[stored(id)] = r
+	}
+	b.holding, b.swept, b.series = num(item["quotaHolding"]), num(item["quotaSwept"]), num(item["quotaSeries"])
+	for key, v := range child(item["quotaHeld"]) {
+		k, in := readBucket(key)
+		b.buckets[k] = bucket{num(v), in}
 	}
 	for id, v := range child(item["quotaDebts"]) {
 		b.debts[id] = must(headroom.ParseDebt(str(v)))
@@ -247,7 +323,7 @@ func (r record) granted() (units int64) {
 
 // dead reports whether a record is a hold that counts no more.
 func (r record) dead(now int64) bool {
-	return r.Kind == headroom.KindHold && r.Expires.Unix() <= now
+	return r.Kind == headroom.KindHold && (r.swept || r.Expires.Unix() <= now)
 }
 
 // of returns the book of a subject: an empty one if nothing is stored.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/lumcast/headroom"
 	"github.com/lumcast/headroom/dynamostore"
@@ -351,7 +353,8 @@ type caller struct {
 
 // op is one operation of a client.
 type op struct {
-	// deduct, hold, settle, release, extend, refund, grant, plan, within, left, look, sweep, seed
+	// deduct, hold, settle, release, extend, refund, grant, plan, within, left, look, sweep, seed,
+	// old hold
 	verb    string
 	subject string // "" is "u"
 	id      string
@@ -440,6 +443,27 @@ func (d *dying) Commit(ctx context.Context, c headroom.Change) (headroom.View, b
 	return d.Store.Commit(ctx, c)
 }
 
+// storeOldHold stores a hold as the release before kept it, in an item that is there already.
+func (o op) storeOldHold(ctx context.Context, c caller) outcome {
+	week := headroom.ISOWeek(c.host())
+	hold := headroom.Record{
+		Kind: headroom.KindHold, Cost: o.cost, Expires: c.host().Add(o.lasts).UTC(),
+		Windows: []headroom.ChargedWindow{{Limit: "week", Start: week.Start, Units: o.cost}},
+	}
+	_, err := c.sdk.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: aws.String("users"), Key: map[string]types.AttributeValue{"userId": &types.AttributeValueMemberS{Value: o.who()}},
+		UpdateExpression:         aws.String("SET #h.#i = :h ADD #c :n"),
+		ExpressionAttributeNames: map[string]string{"#h": "quotaHolds", "#i": o.id, "#c": "quotaCount"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":h": &types.AttributeValueMemberS{Value: hold.String()}, ":n": &types.AttributeValueMemberN{Value: strconv.FormatInt(o.cost, 10)},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return outcome{allowed: true, cost: o.cost, reason: "stored"}
+}
+
 func (o op) run(ctx context.Context, c caller) outcome {
 	subject, meter := o.who(), "slots"
 	if own, ok := strings.CutSuffix(subject, tokensOf("")); ok {
@@ -488,6 +512,8 @@ func (o op) run(ctx context.Context, c caller) outcome {
 		d.Allowed, d.Reason = err == nil, "swept"
 	case "seed":
 		return seedRun(ctx, c, o)
+	case "old hold":
+		return o.storeOldHold(ctx, c)
 	default:
 		panic("no such verb: " + o.verb)
 	}

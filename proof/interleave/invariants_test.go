@@ -137,7 +137,6 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 			return fmt.Sprintf("rule 11: grant %s gives %d, records say %d", id, g.used-w.used, drawn)
 		}
 	}
-	holds := 0
 	for id, r := range is.records {
 		// It may have been decided before the clock turned.
 		turned := slices.ContainsFunc(slices.Collect(maps.Values(was.counters)), func(c counter) bool { return c.end <= now.Unix() })
@@ -149,14 +148,68 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 				return wrong
 			}
 		}
-		if r.Kind == headroom.KindHold {
-			holds++
-		}
 	}
-	if holds > headroom.MaxHolds || len(is.grants) > headroom.MaxGrants {
-		return fmt.Sprintf("rules 9 and 11: %d holds and %d grants", holds, len(is.grants))
+	if len(is.grants) > headroom.MaxGrants {
+		return fmt.Sprintf("rule 11: %d grants", len(is.grants))
+	}
+	if wrong := x.checkBuckets(was, is); wrong != "" {
+		return wrong
 	}
 	return x.checkRecords(is)
+}
+
+// checkBuckets says what is wrong with the buckets of holds. They have what the records of their
+// holds say. One that was cleared away never comes again.
+func (x *explorer) checkBuckets(was, is *book) string {
+	said := func(b, later *book) map[bucketKey]int64 {
+		units := map[bucketKey]int64{}
+		for k, bucket := range b.buckets {
+			units[k] -= bucket.units
+		}
+		for id, r := range b.records {
+			if r.Kind != headroom.KindHold || r.old || r.swept || b.forgotten(id, later) {
+				continue
+			}
+			at := bucketKey{expires: r.Expires.Unix(), series: r.Series}
+			units[at]++
+			for _, w := range must(headroom.ParseRecord(strings.Split(r.text, " ~")[0])).Windows {
+				units[bucketKey{w.Limit, "", w.Start.Unix(), at.expires, at.series}] += w.Units
+			}
+			for _, g := range r.Grants {
+				units[bucketKey{grant: g.ID, expires: at.expires, series: at.series}] += g.Units
+			}
+		}
+		return units
+	}
+	before, after := said(was, is), said(is, nil)
+	for k := range is.buckets {
+		if after[k] != before[k] {
+			return fmt.Sprintf("rule 9: the bucket %+v has %d units, and holds say %d more", k, is.buckets[k].units, after[k])
+		}
+		if _, there := was.buckets[k]; !there && k.series == was.series && k.expires <= was.swept {
+			return fmt.Sprintf("rule 9: the bucket %+v was cleared away, and is made again", k)
+		}
+	}
+	for k, units := range after {
+		if _, there := is.buckets[k]; !there && units != 0 {
+			return fmt.Sprintf("rule 9: holds say that %d units lie in the bucket %+v, which is not there", units, k)
+		}
+	}
+	holds := int64(0)
+	for k, b := range is.buckets {
+		if k.limit == "" && k.grant == "" {
+			holds += b.units
+		}
+	}
+	for _, l := range x.limits(was) {
+		if l.MaxHolds > 0 && holds > l.MaxHolds {
+			return fmt.Sprintf("rule 9: there are %d holds, and the plan has %d", holds, l.MaxHolds)
+		}
+	}
+	if holds != is.holding {
+		return fmt.Sprintf("rule 9: the buckets count %d holds, and the item says %d", holds, is.holding)
+	}
+	return ""
 }
 
 // inOrder says what is wrong with where a new charge takes its units: from the plan first, then
@@ -275,6 +328,10 @@ func (x *explorer) checkRecords(b *book) string {
 			continue
 		case headroom.KindReleased:
 			want = 0
+		case headroom.KindHold:
+			if r.swept {
+				want = 0
+			}
 		}
 		if want < 0 || refunds[id] > r.Cost {
 			return fmt.Sprintf("rule 10: more is refunded of %s than was charged: %s", id, r.text)

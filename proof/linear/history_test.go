@@ -299,12 +299,10 @@ func send(ctx context.Context, e *headroom.Engine, subject string, a ask, start 
 		for _, id := range slices.Sorted(maps.Keys(u.Grants)) {
 			grants = append(grants, grantText(id, u.Grants[id].Units, u.Grants[id].Used))
 		}
-		for _, id := range slices.Sorted(maps.Keys(u.Holds)) {
-			living = append(living, holdText(id, u.Holds[id].Units))
+		for _, h := range u.Holds {
+			living = append(living, heldText(h.Holds, h.Units()))
 		}
-		byNumber := func(a, b string) int { return cmp.Compare(number(a), number(b)) }
-		slices.SortFunc(grants, byNumber)
-		slices.SortFunc(living, byNumber)
+		slices.SortFunc(grants, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 		out.grants, out.living = strings.Join(grants, ", "), strings.Join(living, ", ")
 		return out, nil
 	}

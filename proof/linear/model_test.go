@@ -3,6 +3,7 @@ package linear_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -213,7 +214,7 @@ func (s state) take(a ask, t times) (state, reply) {
 		return s, s.again(t, w.reason(), w.cost, w.last())
 	case a.verb == hold && w.verb == "":
 		a.record = false
-		return s.charge(a, work{verb: hold, cost: a.units, expires: t.at + a.lasts}, a.units, t)
+		return s.charge(a, work{verb: hold, cost: a.units, expires: holdEnd(t.at, a.lasts)}, a.units, t)
 	case a.verb == hold && (w.verb == hold || w.verb == release) && w.cost == a.units,
 		a.verb == hold && w.verb == settle && w.estimate == a.units:
 		return s, s.again(t, headroom.ReasonAdmitted, a.units, w.first())
@@ -349,16 +350,21 @@ func (s state) grant(a ask, t times) (state, reply) {
 func (s *state) look(t times) reply {
 	r := s.stand(s.window(t.at), t.at, t.swept, reply{allowed: true})
 	var grants, living []string
+	held := map[int32][2]int64{} // by when holds end: how many there are, and what they reserve
 	for i := range s.works {
 		w := &s.works[i]
 		switch {
 		case w.verb == grant && w.expires > t.at:
 			grants = append(grants, grantText(ids[i], w.cost, w.cost-s.left(i, t.swept)))
 		case w.verb == hold && w.counted(t.swept):
-			living = append(living, holdText(ids[i], w.cost))
+			of := held[w.expires]
+			held[w.expires] = [2]int64{of[0] + 1, of[1] + w.cost}
 		case w.verb != hold && r.week == 2:
 			r.past += w.own[1]
 		}
+	}
+	for _, end := range slices.Sorted(maps.Keys(held)) {
+		living = append(living, heldText(held[end][0], held[end][1]))
 	}
 	r.grants, r.living = strings.Join(grants, ", "), strings.Join(living, ", ")
 	return r
@@ -368,7 +374,16 @@ func grantText(id string, units, used int64) string {
 	return fmt.Sprintf("%s %d of %d", id, used, units)
 }
 
-func holdText(id string, units int64) string { return fmt.Sprintf("%s %d", id, units) }
+func heldText(holds, units int64) string { return fmt.Sprintf("%d of %d", holds, units) }
+
+// holdEnd is when a hold ends: one of a quarter of a minute when it was asked to, one of an hour at
+// a multiple of three minutes from the turn of the week.
+func holdEnd(at, lasts int32) int32 {
+	if lasts < 3600 {
+		return at + lasts
+	}
+	return (at-turn+lasts+179)/180*180 + turn
+}
 
 // String shows what a state has.
 func (s state) String() string {

@@ -124,7 +124,7 @@ func newRun(t *testing.T, engine, name string, seed uint64, many int64, spoil fu
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := headroom.New(spoil(store), catalog, headroom.Options{Clock: n.now})
+		engine, err := headroom.New(spoil(store), catalog, headroom.Options{Clock: n.now, Horizon: lasts})
 		if err != nil {
 			t.Fatal(err)
 		}
