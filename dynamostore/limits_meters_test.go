@@ -99,6 +99,8 @@ func sized(t *testing.T, r *rig, names []string) {
 	deduct("over thresholds", "crosses", 850_000)
 	d, err := r.engine.Hold(t.Context(), callOf(names, "over-the-turn", 10), 30*time.Hour)
 	does("a hold", d, err)
+	d, err = r.engine.Extend(t.Context(), callOf(names, "over-the-turn", 10).Held(), 28*time.Hour)
+	does("an extension", d, err)
 	r.at(day(1))
 	deduct("a turn", "turn", 100)
 	d, err = r.engine.Settle(t.Context(), callOf(names, "over-the-turn", 200))

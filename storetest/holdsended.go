@@ -186,3 +186,26 @@ func settleTouchesNoOther(t *testing.T, h Harness) {
 	}
 	tapped.does(settle, id(1), 40, admitted, 40, 0)
 }
+
+// clearedForGood is about a clock that goes back after holds were cleared away. A hold that then
+// ends when one of those did has units of its own.
+func clearedForGood(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(200)
+	short := a.lasts(2 * time.Minute)
+	short.does(hold, "cleared", 150, admitted, 0, 150)
+	w.set(base.Add(4 * time.Minute))
+	a.does(deduct, "needs the room", 60, admitted, 60, 0)
+	w.set(base)
+	short.lives(hold, a.request("same end", 100), admitted, base.Add(2*time.Minute), false)
+	a.does(hold, "longer", 20, admitted, 60, 120)
+	w.set(base.Add(30 * time.Second))
+	a.lasts(90*time.Second).lives(extend, a.request("longer", 0), extended, base.Add(2*time.Minute), false)
+	a.fails(release, "cleared", 150, headroom.Expired)
+	a.does(settle, "cleared", 10, admitted, 70, 120)
+	a.does(settle, "same end", 90, admitted, 160, 20)
+	a.does(release, "longer", 20, released, 160, 0)
+	a.uses(160)
+	w.set(base.Add(4 * time.Minute))
+	a.does(deduct, "the rest", 40, admitted, 200, 0)
+}

@@ -35,6 +35,8 @@ var holds = []rule{
 		"a hold may last as long as ids are remembered, and is settled from wherever its record lies"},
 	{"rule 9", "a settlement after the end touches no other hold", settleTouchesNoOther,
 		"one late worker must not clear away the holds of others"},
+	{"rule 9", "what was cleared away never takes the units of another hold", clearedForGood,
+		"a clock that goes back may give a hold the end of one that was cleared away"},
 	{"case 15", "every worker with a hold dies", workersDie,
 		"all units come back by themselves"},
 	{"case 40", "the work succeeds after the hold was released or expired", succeedsAfterAll,

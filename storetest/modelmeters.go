@@ -143,8 +143,12 @@ func (p *play) refundBoth() {
 	for _, meter := range []string{"slots", "tokens"} {
 		of := headroom.Key{Subject: r.Subject, Meter: meter}
 		p.gone(of, id, p.at(r.Now))
-		if w := p.oracle.book(of).ids[r.Operation]; w == nil || w.moved || w.also == "" {
+		w := p.oracle.book(of).ids[r.Operation]
+		if w == nil || w.moved || w.also == "" {
 			return // one has forgotten it, which a rule of its own tests
+		}
+		if p.mayBeGone(w) {
+			return // a write that clears the way in one meter may sweep the id of the other
 		}
 	}
 	b, its := p.oracle.book(key), p.oracle.book(headroom.Key{Subject: r.Subject, Meter: other[r.Meter]})

@@ -24,7 +24,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain SUBJECT [--cost N]",
 		Short: "Say in plain sentences why a cost is refused, and when it fits",
 		Long: `Answer "why was I refused?" in sentences that you can paste into a reply. They tell the plan,
-how much of each limit is used, which operations hold units and until when, which grants are
+how much of each limit is used, how many units are held and until when, which grants are
 left, and what fits now. With --cost they also tell which limit is in the way, and when the
 cost fits, if nothing else is spent until then. Of work that costs several meters, give
 --cost METER=UNITS once for each: it fits if all of them do.

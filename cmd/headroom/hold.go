@@ -22,7 +22,8 @@ is 0 if the units are held. It is 1 if they are refused, and then nothing has ch
 Held units count against the limit, so that parallel jobs cannot all start on the same last
 units. When the work is done, "settle" charges its true cost. If the work fails, "release"
 gives the units back. If neither happens, the units come back by themselves after the time
-that --for gives.
+that --for gives, or a little later: by less than a sixteenth of it, or than a second. The
+answer says when.
 
 Let the hold last longer than the work can take with all its retries. If you repeat the same
 command, you get the first answer again, and the hold does not last longer. To let it last

@@ -46,6 +46,8 @@ These are the keys, each with the value that it has if it is left out:
                                # shadow only counts and reports
           carry_over: 0        # how many unused units the next window may use too, at most
           thresholds: [80, 100] # percentages at which a decision carries a notice
+          # max_holds: 50      # how many holds a subject may have at a time on the meter;
+                               # any number if it is left out
   prices:                      # by meter
     slots:
       step: 60                 # how much one rate buys: 60 seconds (1 if it is left out)
@@ -152,6 +154,14 @@ func (a *app) printConfig(cfg *config.Config) {
 		}
 	}
 	table(a.stdout, "llllrlrl", rows)
+	for _, p := range cfg.Catalog.Plans() {
+		for _, l := range p.Limits {
+			if l.MaxHolds > 0 {
+				fmt.Fprintf(a.stdout, "\nPlan %s, limit %s: at most %s of %s at a time.\n",
+					printable(p.Name), l.Name, count(l.MaxHolds, "hold"), printable(l.Meter))
+			}
+		}
+	}
 
 	rows = [][]string{{"METER", "STEP", "PRICES"}}
 	for _, meter := range slices.Sorted(maps.Keys(cfg.Prices)) {
@@ -196,7 +206,7 @@ func configJSON(cfg *config.Config) any {
 		for _, l := range p.Limits {
 			limits = append(limits, map[string]any{
 				"meter": l.Meter, "name": l.Name, "window": l.Period.String(), "units": l.Units,
-				"mode": l.Mode.String(), "carry_over": l.CarryOver, "thresholds": append([]int{}, l.Thresholds...),
+				"mode": l.Mode.String(), "carry_over": l.CarryOver, "max_holds": l.MaxHolds, "thresholds": append([]int{}, l.Thresholds...),
 			})
 		}
 		plans[p.Name] = map[string]any{"limits": limits}
