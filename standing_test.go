@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 )
@@ -168,8 +169,9 @@ func TestThresholdIsTheLeastCountThatReachesIt(t *testing.T) {
 	}
 }
 
-// TestStepGuardsTheCrossing holds that of all counts that the guard lets through, each is crossed
-// by this step if the one that was seen is, and none else.
+// TestStepGuardsTheCrossing checks every small case: the guard of a step lets a count through only
+// if the step crosses the same thresholds there as on the count that was seen, and fits just as it
+// does there.
 func TestStepGuardsTheCrossing(t *testing.T) {
 	w := ISOWeek(may)
 	l := Limit{Meter: "slots", Name: "week", Units: 20, Thresholds: []int{25, 50, 100, 120}}
@@ -177,35 +179,43 @@ func TestStepGuardsTheCrossing(t *testing.T) {
 		l.Mode = mode
 		for count := int64(0); count <= 30; count++ {
 			for own := int64(0); own <= 12; own++ {
-				for _, recorded := range []bool{false, true} {
-					s := standing{limit: l, stored: Counter{Window: w, Count: count}, window: w, count: count}
-					if s.refuses(own) != recorded {
-						continue
-					}
-					step, crossed := s.step(own, recorded)
-					if count < step.Min || count > step.Max {
-						t.Fatalf("%d on %d: the guard is %d to %d", own, count, step.Min, step.Max)
-					}
-					for other := int64(0); other <= 40; other++ {
-						var reached []int
-						for _, percent := range l.Thresholds {
-							if at := l.Units * int64(percent) / 100; other < at && other+own >= at {
-								reached = append(reached, percent)
-							}
-						}
-						same := len(reached) == len(crossed)
-						for i := range reached {
-							same = same && reached[i] == crossed[i].Percent
-						}
-						fits := mode == Soft || own == 0 || recorded != (other+own <= l.Units)
-						if holds := step.Min <= other && other <= step.Max; holds && !(same && fits) {
-							t.Fatalf("%s, %d on %d, recorded %t: the guard %d to %d lets %d through, which crosses %v and not %v", mode, own, count, recorded, step.Min, step.Max, other, reached, crossed)
-						}
-					}
-				}
+				s := standing{limit: l, stored: Counter{Window: w, Count: count}, window: w, count: count}
+				guardsTheCrossing(t, s, own)
 			}
 		}
 	}
+}
+
+// guardsTheCrossing checks the step of so many units from s.
+func guardsTheCrossing(t *testing.T, s standing, own int64) {
+	t.Helper()
+	recorded := s.refuses(own)
+	step, crossed := s.step(own, recorded)
+	if s.count < step.Min || s.count > step.Max {
+		t.Fatalf("%d on %d: the guard is %d to %d", own, s.count, step.Min, step.Max)
+	}
+	var want []int
+	for _, c := range crossed {
+		want = append(want, c.Percent)
+	}
+	for other := max(step.Min, 0); other <= min(step.Max, 40); other++ {
+		reached := crossedBy(s.limit, other, own)
+		fits := s.limit.Mode == Soft || own == 0 || recorded != (other+own <= s.limit.Units)
+		if !slices.Equal(reached, want) || !fits {
+			t.Fatalf("%s, %d on %d, recorded %t: the guard %d to %d lets %d through, which crosses %v and not %v",
+				s.limit.Mode, own, s.count, recorded, step.Min, step.Max, other, reached, want)
+		}
+	}
+}
+
+// crossedBy returns the thresholds that so many units more than count reach.
+func crossedBy(l Limit, count, own int64) (percents []int) {
+	for _, percent := range l.Thresholds {
+		if at := l.Units * int64(percent) / 100; count < at && count+own >= at {
+			percents = append(percents, percent)
+		}
+	}
+	return percents
 }
 
 func TestTheStrictestLimitIsNamed(t *testing.T) {

@@ -1,7 +1,6 @@
 package dynamostore_test
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -40,88 +39,117 @@ func (f *far) RoundTrip(r *http.Request) (*http.Response, error) {
 // exactly the units of the grant are admitted. The clock is that of the bubble, so that nothing
 // depends on the host's speed.
 func TestManyDrawOnAGrantAtOnce(t *testing.T) {
-	const each, more = 3, 20 // charges of each writer, and how many of all are to be refused
-	for _, verb := range []string{"deduct", "hold and settle", "deduct and refund"} {
+	for verb, draw := range map[string]func(*crowd, headroom.Request) (headroom.Decision, error){
+		"deduct": func(c *crowd, r headroom.Request) (headroom.Decision, error) {
+			return c.engine.Deduct(c.Context(), r)
+		},
+		"hold and settle": func(c *crowd, r headroom.Request) (headroom.Decision, error) {
+			d, err := c.engine.Hold(c.Context(), r, time.Hour)
+			if err == nil && d.Allowed {
+				return c.engine.Settle(c.Context(), r)
+			}
+			return d, err
+		},
+		"deduct and refund": func(c *crowd, r headroom.Request) (headroom.Decision, error) {
+			d, err := c.engine.Deduct(c.Context(), r)
+			if err == nil && d.Allowed {
+				_, err = c.engine.Refund(c.Context(), headroom.RefundRequest{
+					Subject: r.Subject, Meter: r.Meter, Operation: r.Operation, ID: "r" + r.Operation,
+				})
+			}
+			return d, err
+		},
+	} {
 		for _, writers := range []int{8, 32, 128} {
 			t.Run(fmt.Sprintf("%s, %d writers", verb, writers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					start := time.Now()
-					f := &far{Server: &memdynamo.Server{Clock: func() time.Time { return start }}, away: 6 * time.Millisecond}
-					sdk := dynamodb.New(dynamodb.Options{
-						Region: "eu-west-1", BaseEndpoint: aws.String("http://engine.invalid"), HTTPClient: &http.Client{Transport: f}, Credentials: aws.AnonymousCredentials{},
-					})
-					store, err := dynamostore.New(sdk, dynamostore.Options{Table: "users", Logger: slog.New(slog.DiscardHandler)})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := store.CreateTables(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					engine, err := headroom.New(store, under100(t), headroom.Options{Clock: func() time.Time { return start }})
-					if err != nil {
-						t.Fatal(err)
-					}
+					const each, more = 3, 20 // charges of each writer, and how many of all are too many
 					units := int64(writers*each - more)
-					if _, err := engine.Deduct(t.Context(), request("acme", "all", 100)); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := engine.Grant(t.Context(), headroom.GrantRequest{Subject: "acme", Meter: "slots", ID: "g", Units: units, Lasts: time.Hour}); err != nil {
-						t.Fatal(err)
-					}
-					f.sent.Store(0)
-					var admitted, refused, contended atomic.Int64
-					var all sync.WaitGroup
-					for i := range writers {
-						all.Go(func() {
-							for j := range each {
-								r := request("acme", fmt.Sprint(i, "-", j), 1)
-								var d headroom.Decision
-								var err error
-								switch verb {
-								case "hold and settle":
-									if d, err = engine.Hold(t.Context(), r, time.Hour); err == nil && d.Allowed {
-										d, err = engine.Settle(t.Context(), r)
-									}
-								case "deduct and refund":
-									if d, err = engine.Deduct(t.Context(), r); err == nil && d.Allowed {
-										_, err = engine.Refund(t.Context(), headroom.RefundRequest{Subject: "acme", Meter: "slots", Operation: r.Operation, ID: "r" + r.Operation})
-									}
-								default:
-									d, err = engine.Deduct(t.Context(), r)
-								}
-								switch {
-								case errors.Is(err, headroom.Contended):
-									contended.Add(1)
-								case err != nil:
-									t.Error(err)
-								case d.Allowed:
-									admitted.Add(1)
-								default:
-									refused.Add(1)
-								}
-							}
-						})
-					}
-					all.Wait()
-					t.Logf("%d admitted, %d refused, %d contended; %.1f requests each; %s", admitted.Load(), refused.Load(), contended.Load(),
-						float64(f.sent.Load())/float64(writers*each), time.Since(start).Round(time.Millisecond))
-					if contended.Load() > 0 {
-						t.Errorf("%d of %d are contended", contended.Load(), writers*each)
-					}
-					if verb != "deduct and refund" && admitted.Load() != min(units, int64(writers*each)) {
-						t.Errorf("%d are admitted on a grant of %d", admitted.Load(), units)
-					}
-					u, err := engine.Usage(t.Context(), headroom.UsageRequest{Subject: "acme", Meter: "slots"})
-					want := units - admitted.Load()
+					c := newCrowd(t, units)
+					c.draw(writers, each, draw)
+					left := units - c.admitted.Load()
 					if verb == "deduct and refund" {
-						want = units
+						left = units // which come back, and may be drawn again
+					} else if left != 0 {
+						t.Errorf("%d are admitted on a grant of %d", c.admitted.Load(), units)
 					}
-					if err != nil || u.Granted != want || u.Limits[0].Used != 100 {
-						t.Errorf("%d are left of the grant, %v: want %d", u.Granted, err, want)
-					}
+					c.leaves(left)
 				})
 			})
 		}
+	}
+}
+
+// crowd are writers of one subject, whose plan is used up and who has a grant. The engine of
+// DynamoDB is 6 ms away.
+type crowd struct {
+	*testing.T
+	far               *far
+	engine            *headroom.Engine
+	admitted, refused atomic.Int64
+}
+
+func newCrowd(t *testing.T, granted int64) *crowd {
+	t.Helper()
+	start := time.Now()
+	clock := func() time.Time { return start }
+	c := &crowd{T: t, far: &far{Server: &memdynamo.Server{Clock: clock}, away: 6 * time.Millisecond}}
+	sdk := dynamodb.New(dynamodb.Options{
+		Region: "eu-west-1", BaseEndpoint: aws.String("http://engine.invalid"),
+		HTTPClient: &http.Client{Transport: c.far}, Credentials: aws.AnonymousCredentials{},
+	})
+	store, err := dynamostore.New(sdk, dynamostore.Options{Table: "users", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CreateTables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.engine, err = headroom.New(store, under100(t), headroom.Options{Clock: clock}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.engine.Deduct(t.Context(), request("acme", "all", 100)); err != nil {
+		t.Fatal(err)
+	}
+	g := headroom.GrantRequest{Subject: "acme", Meter: "slots", ID: "g", Units: granted, Lasts: time.Hour}
+	if _, err := c.engine.Grant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	c.far.sent.Store(0)
+	return c
+}
+
+// draw lets writers draw at once, each so many times for one unit. An error fails the test, and so
+// does Contended.
+func (c *crowd) draw(writers, each int, draw func(*crowd, headroom.Request) (headroom.Decision, error)) {
+	c.Helper()
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for j := range each {
+				switch d, err := draw(c, request("acme", fmt.Sprint(i, "-", j), 1)); {
+				case err != nil:
+					c.Errorf("charge %d of writer %d: %v", j, i, err)
+				case d.Allowed:
+					c.admitted.Add(1)
+				default:
+					c.refused.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	c.Logf("%d admitted, %d refused; %.1f requests each; %s", c.admitted.Load(), c.refused.Load(),
+		float64(c.far.sent.Load())/float64(writers*each), time.Since(start).Round(time.Millisecond))
+}
+
+// leaves checks what is left of the grant, and that the plan's own units are used up.
+func (c *crowd) leaves(want int64) {
+	c.Helper()
+	u, err := c.engine.Usage(c.Context(), headroom.UsageRequest{Subject: "acme", Meter: "slots"})
+	if err != nil || u.Granted != want || u.Limits[0].Used != 100 {
+		c.Errorf("%d are left of the grant, %v: want %d", u.Granted, err, want)
 	}
 }
 
