@@ -113,9 +113,14 @@ func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole m
 			e.setTo(used, used+" + "+e.value(num(g.Add)))
 		}
 	}
-	if whole != nil {
-		return
+	if whole == nil {
+		guardNumberOfGrants(e, e.name(all), c)
 	}
+}
+
+// guardNumberOfGrants guards that there are no grants but those that the change knows, if it needs
+// to know all, and that there is room for those that it adds.
+func guardNumberOfGrants(e *expression, all string, c headroom.Change) {
 	if c.AllGrants {
 		before := 0
 		for _, g := range c.Grants {
@@ -123,9 +128,9 @@ func (l layout) buildGrants(e *expression, c headroom.Change, seen item, whole m
 				before++
 			}
 		}
-		e.require("size(" + e.name(all) + ") = " + e.value(num(int64(before))))
+		e.require("size(" + all + ") = " + e.value(num(int64(before))))
 	}
 	if more, _ := c.Grows(); more > 0 {
-		e.require("size(" + e.name(all) + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
+		e.require("size(" + all + ") <= " + e.value(num(int64(headroom.MaxGrants-more))))
 	}
 }
