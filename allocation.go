@@ -11,9 +11,26 @@ import (
 type allocation struct {
 	own    int64 // units of the plan
 	grants []GrantUse
-	// fits says that the plan and the grants have enough. If not, own includes what is missing, past
-	// the limits.
-	fits bool
+	// lacks is what the plan and the grants do not have. Then own includes it, past the limits.
+	lacks int64
+	// spared is how much of the cost is left out, since fewer units will do.
+	spared int64
+}
+
+// fits reports whether the plan and the grants have enough.
+func (a allocation) fits() bool { return a.lacks == 0 }
+
+// atLeast leaves out what is lacking, if the rest is still least or more. A least of 0 leaves out
+// nothing.
+func (a allocation) atLeast(least int64) allocation {
+	there := a.own - a.lacks
+	for _, use := range a.grants {
+		there += use.Units
+	}
+	if least > 0 && a.lacks > 0 && there >= least {
+		a.own, a.spared, a.lacks = a.own-a.lacks, a.lacks, 0
+	}
+	return a
 }
 
 // allocate says where the units of a cost come from.
@@ -33,10 +50,8 @@ func allocate(standings []standing, v View, cost int64) allocation {
 			rest -= n
 		}
 	}
-	a.fits = rest == 0
-	if !a.fits {
-		a.own += rest
-	}
+	a.lacks = rest
+	a.own += rest
 	return a
 }
 
@@ -49,7 +64,7 @@ func (a allocation) steps(v View) (steps []GrantStep) {
 	draws := map[string]int64{}
 	for _, use := range a.grants {
 		draws[use.ID] = use.Units
-		if a.fits {
+		if a.fits() && a.spared == 0 {
 			before = slices.Index(live, use.ID)
 		}
 	}

@@ -28,11 +28,11 @@ func (k rules) preflight(r Request) intent {
 		if err != nil {
 			return verdict{}, err
 		}
-		why := ReasonAdmitted
-		if !allocate(standings, v, r.Cost).fits {
+		from, why := allocate(standings, v, r.Cost).atLeast(r.AtLeast), ReasonAdmitted
+		if !from.fits() {
 			why = ReasonRecorded
 		}
-		return final(decided(v, plan, standings, r.Cost, why, false)), nil
+		return final(decided(v, plan, standings, r.Cost-from.spared, why, false)), nil
 	}
 }
 
@@ -76,10 +76,10 @@ func (k rules) deducted(v View, r Request, have Record) (verdict, error) {
 	switch {
 	case have.Kind == KindHold && v.live(have):
 		return verdict{}, conflict("operation %q is held: settle or release it", r.Operation)
-	case have.Kind != KindDeduct || have.Cost != r.Cost:
+	case have.Kind != KindDeduct || !r.asks(have, have.Cost):
 		return verdict{}, conflict(
-			"operation %q stands for %s and now asks to deduct %d: an id stands for one piece of work",
-			r.Operation, have.what(), r.Cost)
+			"operation %q stands for %s and now asks to deduct %s: an id stands for one piece of work",
+			r.Operation, have.what(), r.wanted())
 	}
 	return k.replay(v, r, have, have.reason())
 }
@@ -133,20 +133,20 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 	if r.SkipClosed && slices.ContainsFunc(standings, later) {
 		return final(decided(v, plan, standings, is.Cost, ReasonClosed, false)), nil
 	}
-	from := allocate(standings, v, units)
-	is.Recorded, is.Also = !from.fits, r.also()
+	from := allocate(standings, v, units).atLeast(r.AtLeast)
+	is.Recorded, is.Also = !from.fits(), r.also()
 	if is.Recorded && r.Over != RecordOverLimit {
-		d := decided(v, plan, standings, units, refusal(standings, v, units), false)
+		least := cmp.Or(r.AtLeast, units)
+		d := decided(v, plan, standings, least, refusal(standings, v, least), false)
 		d.Cost = is.Cost
 		return final(d), nil
 	}
-	if is.Kind == KindHold {
-		if full, needed, err := k.fullOfHolds(v, r, plan, standings); needed || err != nil {
-			return full, err
-		}
-		if clear, needed, err := k.makeRoom(v, r, is); needed || err != nil {
-			return clear, err
-		}
+	if r.AtLeast > 0 {
+		is.Asked, is.AtLeast = r.Cost, r.AtLeast
+		is.Cost -= from.spared
+	}
+	if clear, needed, err := k.holdFirst(v, r, is, plan, standings); needed || err != nil {
+		return clear, err
 	}
 	if clear, needed, err := k.clearWay(v, r, standings, from); needed || err != nil {
 		return clear, err
@@ -175,19 +175,19 @@ func (k rules) charge(v View, r Request, is Record, was *Record, units int64) (v
 // draws from where.
 func (c *Change) draw(v View, standings []standing, from allocation, is *Record) {
 	is.Crossed = slices.Clip(is.Crossed)
-	splits := from.fits && len(from.grants) > 0
+	exhausts := from.spared > 0 || from.fits() && len(from.grants) > 0
 	tightest := ""
-	if splits {
+	if exhausts {
 		tightest = strictest(standings, 0).limit.Name
 	}
 	for _, s := range standings {
-		s.exhausts = splits && s.limit.Name == tightest
+		s.exhausts = exhausts && s.limit.Name == tightest
 		step, crossed := s.step(from.own, is.Recorded)
 		c.Steps = append(c.Steps, step)
 		is.Windows = addWindow(is.Windows, ChargedWindow{Limit: step.Limit, Start: step.To.Start, Units: from.own})
 		is.Crossed = append(is.Crossed, crossed...)
 	}
-	if is.Recorded || len(from.grants) > 0 {
+	if is.Recorded || from.spared > 0 || len(from.grants) > 0 {
 		// What the charge draws from grants depends on all of them. Units of another grant, or
 		// units that come back to one, would have to be drawn first.
 		c.Grants, c.AllGrants = from.steps(v), true

@@ -95,6 +95,17 @@ func (k rules) sweep(v View, r Request, first BucketKey) (verdict, bool, error) 
 	return clearing(c), true, nil
 }
 
+// holdFirst returns the verdict on what must come before a hold, if is is one and there is anything.
+func (k rules) holdFirst(v View, r Request, is Record, p plan, standings []standing) (verdict, bool, error) {
+	if is.Kind != KindHold {
+		return verdict{}, false, nil
+	}
+	if full, needed, err := k.fullOfHolds(v, r, p, standings); needed || err != nil {
+		return full, needed, err
+	}
+	return k.makeRoom(v, r, is)
+}
+
 // fullOfHolds returns the verdict if there are as many holds as the plan permits: those that are
 // over are cleared away, and if none is, the hold is refused.
 func (k rules) fullOfHolds(v View, r Request, p plan, standings []standing) (verdict, bool, error) {

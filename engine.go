@@ -82,12 +82,38 @@ func (e *Engine) validate(r Request, named bool) error {
 	if r.Over > RecordOverLimit {
 		return invalid("unknown policy %d", r.Over)
 	}
+	if err := checkAtLeast(r); err != nil {
+		return err
+	}
 	if err := cmp.Or(checkTime(r.Now), checkTime(r.Began)); err != nil {
 		return err
 	}
 	// It matters only for a subject without a stored plan whether the catalog has r.Plan. The
 	// decision finds out.
 	return nil
+}
+
+// checkAtLeast checks the least that a request takes, and that what it asks beside goes with that.
+func checkAtLeast(r Request) error {
+	switch {
+	case r.AtLeast == 0:
+		return nil
+	case r.AtLeast < 0 || r.AtLeast > r.Cost:
+		return invalid("at least %d of %d: want at least 0, and at most the cost", r.AtLeast, r.Cost)
+	case len(r.More) > 0:
+		return invalid("at least %d: as much as fits is for one meter; ask for several meters whole", r.AtLeast)
+	case r.Over == RecordOverLimit:
+		return invalid("at least %d: what is recorded past the limit is charged whole; leave one of the two out", r.AtLeast)
+	}
+	return nil
+}
+
+// wholeCost returns an error if a request that must be charged whole takes less.
+func wholeCost(what string, r Request) error {
+	if r.AtLeast == 0 {
+		return nil
+	}
+	return invalid("at least %d: a %s is charged whole; give its cost alone", r.AtLeast, what)
 }
 
 // validateMore checks the other meters of a request, and that the store joins them.

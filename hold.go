@@ -12,13 +12,14 @@ func (k rules) hold(r Request, lasts time.Duration) intent {
 		if !ok {
 			return k.reserve(v, r, lasts, nil)
 		}
-		if estimate, held := have.estimate(); !held || estimate != r.Cost {
+		estimate, held := have.estimate()
+		if !held || !r.asks(have, estimate) {
 			return verdict{}, conflict(
-				"operation %q stands for %s and now asks to hold %d: an id stands for one piece of work",
-				r.Operation, have.what(), r.Cost)
+				"operation %q stands for %s and now asks to hold %s: an id stands for one piece of work",
+				r.Operation, have.what(), r.wanted())
 		}
 		live, ends := v.live(have), have.Expires
-		have.Kind, have.Cost = KindHold, r.Cost
+		have.Kind, have.Cost = KindHold, estimate
 		again, err := k.replay(v, r, have, ReasonAdmitted)
 		if err == nil && live {
 			again = again.until(ends)
@@ -33,12 +34,12 @@ func (k rules) holdAgain(r Request, lasts time.Duration) intent {
 	return func(v View) (verdict, error) {
 		have, ok := v.Records[r.Operation]
 		switch {
-		case ok && have.Kind == KindHold && !v.live(have) && have.Cost == r.Cost:
+		case ok && have.Kind == KindHold && !v.live(have) && r.asks(have, have.Cost):
 			if clear, over, err := k.sweepHold(v, r, have); over || err != nil {
 				return clear, err
 			}
 			return k.reserve(v, r, lasts, &have)
-		case ok && have.Kind == KindReleased && have.Cost == r.Cost:
+		case ok && have.Kind == KindReleased && r.asks(have, have.Cost):
 			return k.reserve(v, r, lasts, &have)
 		}
 		return first(v)
@@ -86,7 +87,7 @@ func (k rules) settle(r Request) intent {
 				return clear, err
 			}
 			// The work succeeded after all: a plain deduction.
-			settled := Record{Kind: KindSettled, Cost: r.Cost, Held: have.Cost, Windows: have.ended().Windows, Crossed: have.Crossed}
+			settled := Record{Kind: KindSettled, Cost: r.Cost, Asked: have.Asked, AtLeast: have.AtLeast, Held: have.Cost, Windows: have.ended().Windows, Crossed: have.Crossed}
 			return k.charge(v, r, settled, &have, r.Cost)
 		case have.Kind != KindHold:
 			return verdict{}, conflict(

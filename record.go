@@ -30,13 +30,16 @@ type Record struct {
 	Kind Kind
 	// Cost is the units that were asked for: by the deduction, the refund or the grant. For a hold
 	// it is the estimate, and the true cost once that is settled.
-	Cost     int64
-	Held     int64     // of KindSettled: the estimate that was held
-	Refunded int64     // units that refunds have given back in all
-	Recorded bool      // charged past the limit under the policy RecordOverLimit
-	Expires  time.Time // when a hold or a grant ends
-	Series   int64     // of KindHold: of the buckets in which its units lie
-	Of       string    // of KindRefund: the id of the operation that it undoes
+	Cost int64
+	// Asked and AtLeast are what was asked for, if fewer units than that could be admitted: see
+	// Request.AtLeast. Then Cost is what was admitted. Zero: Cost was asked for.
+	Asked, AtLeast int64
+	Held           int64     // of KindSettled: the estimate that was held
+	Refunded       int64     // units that refunds have given back in all
+	Recorded       bool      // charged past the limit under the policy RecordOverLimit
+	Expires        time.Time // when a hold or a grant ends
+	Series         int64     // of KindHold: of the buckets in which its units lie
+	Of             string    // of KindRefund: the id of the operation that it undoes
 	// Within names the organisation that pays too, for KindDeduct. Empty: the subject pays alone.
 	// See View.Older.
 	Within string
@@ -80,6 +83,7 @@ type Crossing struct {
 //	             if it is not the cost, the units
 //	!            recorded past the limit
 //	h75          the estimate that was held
+//	?1000:100    what was asked for, and the least that would do, if fewer could be admitted
 //	-12          refunded
 //	x1779670000  the expiry, in Unix seconds
 //	#2           the series of the buckets in which a hold lies, unless it is 0
@@ -104,6 +108,9 @@ func (r Record) String() string {
 	}
 	if r.Recorded {
 		b.WriteString(" !")
+	}
+	if r.AtLeast != 0 {
+		b.WriteString(" ?" + strconv.FormatInt(r.Asked, 10) + ":" + strconv.FormatInt(r.AtLeast, 10))
 	}
 	if r.Held != 0 {
 		b.WriteString(" h" + strconv.FormatInt(r.Held, 10))
@@ -186,6 +193,10 @@ func (p *recordParser) part(s string) {
 	case '!':
 		p.r.Recorded = true
 		p.ok = p.ok && value == ""
+	case '?':
+		asked, least, found := strings.Cut(value, ":")
+		p.r.Asked, p.r.AtLeast = p.units(asked), p.units(least)
+		p.ok = p.ok && found && p.r.AtLeast > 0
 	case 'h':
 		p.r.Held = p.units(value)
 	case '-':
@@ -249,7 +260,7 @@ func (r Record) expired(now time.Time) bool { return !r.Expires.After(now) }
 // ended returns what is remembered about a hold whose units have come back: where it counted and
 // what it crossed, for repeats of it.
 func (r Record) ended() Record {
-	e := Record{Kind: KindReleased, Cost: r.Cost, Also: r.Also, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
+	e := Record{Kind: KindReleased, Cost: r.Cost, Asked: r.Asked, AtLeast: r.AtLeast, Also: r.Also, Windows: slices.Clone(r.Windows), Crossed: r.Crossed}
 	for i := range e.Windows {
 		e.Windows[i].Units = 0
 	}
@@ -311,5 +322,9 @@ func (r Record) what() string {
 		KindDeduct: "a deduction of", KindHold: "a hold of", KindSettled: "a settled charge of",
 		KindReleased: "a hold, now released, of", KindRefund: "a refund of", KindGrant: "a grant of",
 	}[r.Kind]
-	return word + " " + strconv.FormatInt(r.Cost, 10)
+	word += " " + strconv.FormatInt(r.Cost, 10)
+	if r.AtLeast > 0 {
+		word += " of " + strconv.FormatInt(r.Asked, 10) + " (at least " + strconv.FormatInt(r.AtLeast, 10) + ")"
+	}
+	return word
 }

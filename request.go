@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -22,6 +23,11 @@ type Request struct {
 	// does not if the meter's Memory says so.
 	Operation string
 	Cost      int64 // units, at least 0
+	// AtLeast lets Preflight, Deduct and Hold admit fewer units than Cost: all that there are, if
+	// there are at least so many. Decision.Cost says how many were admitted. Zero: Cost or nothing.
+	// It is at most Cost, and for a request of one subject and one meter that is not recorded past
+	// the limit. A repeat must ask for the same, and gets the same number.
+	AtLeast int64
 	// More are other meters in which the same work is charged: all of them or none. Each limit of
 	// each meter is looked at. A repeat must ask for the same meters. The store must be a Joiner.
 	More []Amount
@@ -82,6 +88,22 @@ func (r Request) also() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// asks reports whether r asks for what a record stands for, which was admitted at so many units.
+func (r Request) asks(have Record, units int64) bool {
+	if have.AtLeast > 0 {
+		units = have.Asked
+	}
+	return units == r.Cost && have.AtLeast == r.AtLeast
+}
+
+// wanted describes in words how many units r asks for.
+func (r Request) wanted() string {
+	if r.AtLeast == 0 {
+		return strconv.FormatInt(r.Cost, 10)
+	}
+	return strconv.FormatInt(r.Cost, 10) + " (at least " + strconv.FormatInt(r.AtLeast, 10) + ")"
 }
 
 func (r Request) key() Key { return Key{Subject: r.Subject, Meter: r.Meter} }

@@ -289,6 +289,9 @@ func (s *story) ask(e *headroom.Engine, words []string) (headroom.Decision, erro
 	if said["policy"] == "record" {
 		r.Over = headroom.RecordOverLimit
 	}
+	if least, ok := said["least"]; ok {
+		r.AtLeast = s.number(least)
+	}
 	if began, ok := said["began"]; ok {
 		r.Began = s.moment(began)
 	}

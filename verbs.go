@@ -105,7 +105,7 @@ func (e *Engine) checkHold(meter string, lasts time.Duration) error {
 // If the hold has expired or was released, Settle is a plain deduction under r.Over. If the
 // operation is not known, the error is NotFound.
 func (e *Engine) Settle(ctx context.Context, r Request) (Decision, error) {
-	if err := e.validate(r, true); err != nil {
+	if err := cmp.Or(e.validate(r, true), wholeCost("settlement", r)); err != nil {
 		return Decision{}, err
 	}
 	return e.runAll(ctx, nil, r, func(p Request) intent { return e.rules.asked(p, e.rules.settle(p)) }, e.rules.settles)

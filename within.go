@@ -59,6 +59,9 @@ func (e *Engine) DeductWithin(ctx context.Context, organisation string, r Reques
 	if err := e.validate(r, true); err != nil {
 		return DecisionWithin{}, err
 	}
+	if err := wholeCost("charge within an organisation", r); err != nil {
+		return DecisionWithin{}, err
+	}
 	if len(r.More) > 0 {
 		return DecisionWithin{}, invalid("within an organisation one meter at a time can be charged")
 	}

@@ -269,9 +269,18 @@ func (p *play) request() headroom.Request {
 	return r
 }
 
+// takesLess lets some requests take fewer units than they ask for.
+func (p *play) takesLess(r *headroom.Request) {
+	if r.Cost > 0 && odds(p, "takes less", 4) {
+		r.Over = headroom.RefuseOverLimit
+		r.AtLeast = one(p, "at least", 1, r.Cost-r.Cost/2)
+	}
+}
+
 func (p *play) deduct() {
 	p.tick()
 	r := p.request()
+	p.takesLess(&r)
 	if r.Meter == "tokens" && odds(p, "no id at all", 2) {
 		r.Operation = ""
 	}
@@ -295,6 +304,7 @@ func (p *play) deducts(r headroom.Request) (trusted bool) {
 func (p *play) preflight() {
 	p.tick()
 	r := p.request()
+	p.takesLess(&r)
 	if !p.prepare(r.Subject, &r) {
 		return
 	}

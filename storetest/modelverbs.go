@@ -127,6 +127,7 @@ func (p *play) held(v verb) {
 	lasts := min(one(p, "lasts", time.Hour, time.Second, 10*time.Minute, 30*time.Hour, 10*day, 2*year), p.oracle.horizon)
 	if v == hold {
 		r.Cost = min(r.Cost, 301)
+		p.takesLess(&r)
 		r.Renew = odds(p, "renews", 3)
 	} else if w := p.some(key, &r, func(w *work) bool {
 		return w.kind == headroom.KindHold || w.kind == headroom.KindReleased || w.kind == headroom.KindSettled

@@ -42,6 +42,8 @@ type work struct {
 	kind     headroom.Kind
 	cost     int64 // for a hold, also one that has ended, the estimate
 	estimate int64 // of a settled work
+	asked    int64 // what was asked for, if fewer units could be admitted
+	least    int64 // the least that would do then
 	back     int64 // refunded
 	recorded bool
 	expires  time.Time // of a hold

@@ -15,10 +15,10 @@ func (c *call) hold(lasts time.Duration) answer {
 		return failed(headroom.Invalid)
 	case w == nil:
 		return c.until(lasts, c.charge(&work{kind: headroom.KindHold, cost: c.r.Cost, expires: holdEnd(c.now, lasts)}, c.r.Cost, c.now))
-	case c.r.Renew && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)):
+	case c.r.Renew && c.asks(w, w.cost) && (w.kind == headroom.KindReleased || w.lapsed(c.now)):
 		return c.until(lasts, c.holdAgain(w, lasts))
-	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && w.cost == c.r.Cost,
-		w.kind == headroom.KindSettled && w.estimate == c.r.Cost:
+	case (w.kind == headroom.KindHold || w.kind == headroom.KindReleased) && c.asks(w, w.cost),
+		w.kind == headroom.KindSettled && c.asks(w, w.estimate):
 		return c.replay(w, headroom.ReasonAdmitted, true)
 	}
 	return failed(headroom.Conflict)
@@ -290,7 +290,7 @@ func (o *oracle) within(organisation string, r headroom.Request, guess, now time
 // reserve holds at the organisation, anew if an earlier hold has ended.
 func (c *call) reserve() answer {
 	const lasts = 5 * time.Minute
-	if w := c.known(); w != nil && w.cost == c.r.Cost && (w.kind == headroom.KindReleased || w.lapsed(c.now)) {
+	if w := c.known(); w != nil && c.asks(w, w.cost) && (w.kind == headroom.KindReleased || w.lapsed(c.now)) {
 		return c.holdAgain(w, lasts)
 	}
 	return c.hold(lasts)

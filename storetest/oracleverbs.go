@@ -39,6 +39,14 @@ func failed(c headroom.Code) answer { return answer{code: c} }
 // known is what the operation's id stands for.
 func (c *call) known() *work { return c.book.ids[c.r.Operation] }
 
+// asks reports whether the request is what w stands for, which was admitted at so many units.
+func (c *call) asks(w *work, units int64) bool {
+	if w.least > 0 {
+		units = w.asked
+	}
+	return units == c.r.Cost && w.least == c.r.AtLeast
+}
+
 // deduct is a deduction by a host whose clock shows guess, on a store whose time is now. If the
 // stored state is what the host guesses, the guess is written. If not, the store says so, and the
 // store's time decides.
@@ -69,7 +77,7 @@ func (c *call) ask(guess time.Time, within string) answer {
 		return a
 	case w == nil:
 		return c.charge(&work{kind: headroom.KindDeduct, cost: c.r.Cost, within: within, also: c.also}, c.r.Cost, c.now)
-	case w.kind != headroom.KindDeduct || w.cost != c.r.Cost:
+	case w.kind != headroom.KindDeduct || !c.asks(w, w.cost):
 		return failed(headroom.Conflict)
 	}
 	return c.replay(w, w.reason(), false)
@@ -135,11 +143,19 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	if c.r.SkipClosed && c.late(all, at) {
 		return answer{Decision: c.decision(c.book, all, c.plan, c.now, headroom.ReasonClosed, c.r.Cost, c.r.Cost, false)}
 	}
+	cost := c.r.Cost
 	show := func(why headroom.Reason, charged bool) headroom.Decision {
-		return c.decision(c.book, all, c.plan, c.now, why, c.r.Cost, units, charged)
+		return c.decision(c.book, all, c.plan, c.now, why, cost, units, charged)
 	}
 	own, drawn, lacking := c.split(all, units, at)
 	why := headroom.ReasonAdmitted
+	if c.r.AtLeast > 0 && lacking > 0 {
+		if there := units - lacking; there < c.r.AtLeast {
+			units = c.r.AtLeast
+		} else {
+			units, cost, lacking = there, there, 0
+		}
+	}
 	switch {
 	case lacking > 0 && c.r.Over != headroom.RecordOverLimit:
 		return answer{Decision: show(c.refusal(all, units), false)}
@@ -152,6 +168,9 @@ func (c *call) charge(w *work, units int64, at time.Time) answer {
 	}
 	if c.dry {
 		return answer{Decision: show(why, false)}
+	}
+	if c.r.AtLeast > 0 {
+		w.asked, w.least, w.cost = c.r.Cost, c.r.AtLeast, cost
 	}
 	c.write(at)
 	c.enter(w, all, own)

@@ -55,6 +55,11 @@ func (s *spending) overFlag(cmd *cobra.Command) (read func() error) {
 	}
 }
 
+// leastFlag adds --at-least.
+func (s *spending) leastFlag(cmd *cobra.Command) {
+	cmd.Flags().Int64Var(&s.request.AtLeast, "at-least", 0, "take as many units as there are, if there are so many\n(default: the whole cost, or nothing)")
+}
+
 // needed returns an error if a flag was not given. why says what the flag is for.
 func needed(cmd *cobra.Command, flag, why string) error {
 	if cmd.Flags().Changed(flag) {
@@ -90,6 +95,7 @@ type answer struct {
 	headroom.Decision
 	expires time.Time // when the hold or the grant ends; zero if there is none
 	note    string    // what else a person should know
+	asked   int64     // what was asked for, if fewer units were admitted
 }
 
 // said has the words in which a verb tells what it did.
@@ -120,6 +126,9 @@ func (a *app) decide(cmd *cobra.Command, args []string, s *spending, words said,
 		d, err := ask(cmd.Context(), engine, r)
 		if err != nil {
 			return err
+		}
+		if d.Allowed && r.AtLeast > 0 && d.Cost < r.Cost {
+			d.asked = r.Cost
 		}
 		if a.json {
 			a.printJSON(decisionJSON(d))
@@ -238,6 +247,9 @@ func limitJSON(l headroom.LimitState) jsonLimit {
 // sentence puts a decision into words.
 func sentence(words said, meter string, d answer) string {
 	cost := thousands(d.Cost) + " " + printable(meter)
+	if d.asked > 0 {
+		cost = thousands(d.Cost) + " of " + thousands(d.asked) + " " + printable(meter)
+	}
 	if d.Replay && (d.Reason == headroom.ReasonAdmitted || d.Reason == headroom.ReasonRecorded) {
 		cost += inWindow(d.Window)
 	}

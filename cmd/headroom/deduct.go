@@ -25,6 +25,10 @@ Call it after the work has succeeded. An operation id is charged only once. If y
 know the outcome, repeat the same command. With --over record, units that do not fit are
 charged past the limit, since the work is done.
 
+With --at-least, fewer units than COST are charged if no more are left: all that there are, if
+there are so many. The answer says how many. A repeat must ask for the same, and gets the same
+number.
+
 With --cost, given once for each meter, one piece of work is charged in several meters: in
 all of them or in none. The first is the one that other commands may name it by.
 
@@ -39,10 +43,12 @@ SUBJECT. To refund it, use that id, which --json shows.`,
   headroom deduct alice 30 --operation job-17 --over record
   headroom deduct alice 30 --operation job-17 --began 2026-05-31T20:00:00Z
   headroom deduct alice 30 --operation job-17 --within acme
+  headroom deduct alice 1000 --operation job-18 --at-least 100
   headroom deduct alice --operation call-5 --cost requests=1 --cost tokens=1850`,
 	}
 	spend.flags(cmd)
 	spend.costsFlag(cmd, "SUBJECT", "COST")
+	spend.leastFlag(cmd)
 	over := spend.overFlag(cmd)
 	cmd.Flags().Var(&began, "began", "when the work began; if that is too long ago for the id to be\nremembered, the answer is an error, and nothing is charged twice")
 	cmd.Flags().StringVar(&within, "within", "", "an organisation to charge too")

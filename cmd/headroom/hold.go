@@ -25,11 +25,15 @@ gives the units back. If neither happens, the units come back by themselves afte
 that --for gives, or a little later: by less than a sixteenth of it, or than a second. The
 answer says when.
 
+With --at-least, fewer units than UNITS are held if no more are left. The answer says how many,
+so that the work can be cut to fit: an answer of a language model, for instance.
+
 Let the hold last longer than the work can take with all its retries. If you repeat the same
 command, you get the first answer again, and the hold does not last longer. To let it last
 longer, see "extend".`,
 		Example: `  headroom hold alice 30 --operation job-17 --for 2h
-  headroom settle alice 26 --operation job-17`,
+  headroom settle alice 26 --operation job-17
+  headroom hold alice 1000 --at-least 100 --operation call-5 --for 10m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needed(cmd, "operation", "the id of the work, by which you settle or release it later"); err != nil {
 				return err
@@ -45,6 +49,7 @@ longer, see "extend".`,
 	}
 	spend.flags(cmd)
 	spend.costsFlag(cmd, "SUBJECT", "UNITS")
+	spend.leastFlag(cmd)
 	cmd.Flags().Var(&lasts, "for", "how long the units stay reserved, like 2h, 90m or 3d")
 	return cmd
 }

@@ -17,12 +17,14 @@ and 1 if not.
 
 With --operation, an operation that was charged before counts as a repeat, and is allowed.`,
 		Example: `  headroom preflight alice 30
-  headroom preflight alice 30 && start-the-work`,
+  headroom preflight alice 30 && start-the-work
+  headroom preflight alice 1000 --at-least 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.decide(cmd, args, &spend, charged, plainly((*headroom.Engine).Preflight))
 		},
 	}
 	spend.flags(cmd)
 	spend.costsFlag(cmd, "SUBJECT", "COST")
+	spend.leastFlag(cmd)
 	return cmd
 }

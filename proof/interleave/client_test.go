@@ -359,6 +359,7 @@ type op struct {
 	subject string // "" is "u"
 	id      string
 	cost    int64
+	least   int64 // that is enough; 0: the whole cost
 	over    headroom.Policy
 	lasts   time.Duration
 	of      string          // the charge that a refund undoes
@@ -367,6 +368,20 @@ type op struct {
 	both    bool            // it is of the meter tokens too,
 	tokens  int64           // of which it costs so many
 	may     []headroom.Code // errors that it may end with
+}
+
+// atLeast makes an operation one that takes as much as fits, if that is so much.
+func (o op) atLeast(least int64) op {
+	o.least = least
+	return o
+}
+
+// enough is the least cost at which the operation is admitted.
+func (o op) enough() int64 {
+	if o.least > 0 {
+		return o.least
+	}
+	return o.cost
 }
 
 func (o op) who() string {
@@ -386,6 +401,9 @@ func (o op) String() string {
 		s += fmt.Sprint(" ", o.cost)
 	case "plan":
 		s += " " + o.plan
+	}
+	if o.least > 0 {
+		s += fmt.Sprint(" at least ", o.least)
 	}
 	if strings.HasSuffix(o.subject, tokensOf("")) {
 		s += " in tokens"
@@ -469,7 +487,7 @@ func (o op) run(ctx context.Context, c caller) outcome {
 	if own, ok := strings.CutSuffix(subject, tokensOf("")); ok {
 		subject, meter = own, "tokens"
 	}
-	r := headroom.Request{Subject: subject, Meter: meter, Operation: o.id, Cost: o.cost, Over: o.over}
+	r := headroom.Request{Subject: subject, Meter: meter, Operation: o.id, Cost: o.cost, AtLeast: o.least, Over: o.over}
 	if o.both {
 		r.More = []headroom.Amount{{Meter: "tokens", Cost: o.tokens}}
 	}

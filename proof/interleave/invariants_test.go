@@ -28,7 +28,7 @@ func (x *explorer) lacks(o op, tables int32, clock uint8) bool {
 	r, known, live := held(o.who(), o.id)
 	switch o.verb {
 	case "deduct", "hold":
-		return !known && short(o.who(), o.cost)
+		return !known && short(o.who(), o.enough())
 	case "settle":
 		if live {
 			return o.cost > r.Cost && short(o.who(), o.cost-r.Cost)
@@ -142,6 +142,9 @@ func (x *explorer) checkBook(was, is *book, now time.Time) string {
 		turned := slices.ContainsFunc(slices.Collect(maps.Values(was.counters)), func(c counter) bool { return c.end <= now.Unix() })
 		if _, known := was.records[id]; !known && !turned && r.Kind == headroom.KindDeduct && r.Recorded && r.Cost <= x.room(was, now) {
 			return fmt.Sprintf("rule 2: %s is charged past the limit, and %d units were there", id, x.room(was, now))
+		}
+		if _, known := was.records[id]; !known && !turned && r.Cost < r.Asked && r.Cost != x.room(was, now) && r.Kind != headroom.KindSettled {
+			return fmt.Sprintf("case 74: %s takes %d of %d, and %d units were there", id, r.Cost, r.Asked, x.room(was, now))
 		}
 		if _, known := was.records[id]; !known && !turned && r.Kind == headroom.KindDeduct {
 			if wrong := x.inOrder(id, r, was, is); wrong != "" {
@@ -377,7 +380,7 @@ func (x *explorer) decided(client int, index uint8, out outcome, s state) string
 	}
 	if out.allowed && o.verb != "plan" && o.verb != "look" && o.verb != "sweep" {
 		r, ok := x.read(s.tables).of(o.who()).records[o.id]
-		if !ok || o.cost != 0 && o.verb != "release" && o.verb != "extend" && o.verb != "hold" && r.Cost != o.cost {
+		if !ok || o.cost != 0 && o.verb != "release" && o.verb != "extend" && o.verb != "hold" && (r.Cost > o.cost || r.Cost < o.enough()) {
 			return fmt.Sprintf("rule 5: %s is acknowledged, and what is remembered of it is %q", o, r.text)
 		}
 	}
@@ -417,6 +420,9 @@ func (x *explorer) ended(s state) string {
 			}
 		}
 		o := op{verb: id.verb, subject: id.subject, id: id.id, cost: first[id].cost, both: asked[id].both, tokens: asked[id].tokens}
+		if of := asked[id]; of.least > 0 {
+			o.cost, o.least = of.cost, of.least
+		}
 		_, forgotten := x.charged(o, s.clock)
 		if fresh > 1 && id.verb != "extend" && !forgotten {
 			return fmt.Sprintf("rule 5: %s %s is told twice that it was done now", id.verb, id.id)

@@ -346,7 +346,7 @@ func worlds() []*world {
 			clients: []script{does(grants("a", 1, time.Hour).or(headroom.TooMany)), does(grants("b", 1, time.Hour).or(headroom.TooMany)), does(deduct("c", 115))},
 		},
 	}
-	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds(), unrememberedWorlds(), meterWorlds(), holdWorlds())
+	all = slices.Concat(all, laterWorlds(), debtWorlds(), ledgerWorlds(), unrememberedWorlds(), meterWorlds(), holdWorlds(), fitWorlds())
 	for _, w := range all {
 		w.large = w.totals || slices.Contains([]string{"organisation and user", "organisation and user, one id", "organisation and user, one id, and two crashes", "organisation and two users of one id", "a hold on a grant", "two who move ids", "as many grants as there can be"}, w.name)
 	}
