@@ -12,6 +12,9 @@ import (
 // recorded are records of every kind, and their text.
 var recorded = map[string]Record{
 	"d30@week:1779667200": {Kind: KindDeduct, Cost: 30, Windows: []ChargedWindow{{"week", unixTime(1779667200), 30}}},
+	"d400@week:1779667200 ?1000:100": {
+		Kind: KindDeduct, Cost: 400, Asked: 1000, AtLeast: 100, Windows: []ChargedWindow{{"week", unixTime(1779667200), 400}},
+	},
 	"h75@week:1779667200 x1779670000": {
 		Kind: KindHold, Cost: 75, Expires: unixTime(1779670000), Windows: []ChargedWindow{{"week", unixTime(1779667200), 75}},
 	},
@@ -50,6 +53,7 @@ func TestUnknownRecordsAreErrors(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "d", "x", "30", "z30", "D30", "d-1", "d1.5", "d30 ", "d30  !", "d30@", "d30@week", "d30@week:", "d30@week:x", "d30@Week:1", "d30@week:1*", "d30@week:1*-1", "d30@week:1,", "d30@:1",
 		"d9223372036854775808", "d30 !!", "d30 ?", "d30 h", "d30 h-1", "d30 -", "d30 --1", "d30 x", "d30 xx", "d30 g", "d30 g5", "d30 g5:", "d30 gx:a", "d30 g5:%zz", "d30 >", "d30 >%z", "d30 <", "d30 <%z",
+		"d30 ?", "d30 ?100", "d30 ?100:", "d30 ?100:0", "d30 ?:1", "d30 ?100:-1", "d30 ?100:1:1",
 		"d30 ^", "d30 ^week", "d30 ^week:80", "d30 ^week:80:", "d30 ^week:0:1", "d30 ^week:1001:1", "d30 ^Week:80:1", "d30 ^week:80:1:1", "d30@week:1@day:1", "d30\n",
 		"d30@" + strings.Repeat("l", 33) + ":1",
 	} {
