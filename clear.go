@@ -95,7 +95,8 @@ func (k rules) sweep(v View, r Request, first BucketKey) (verdict, bool, error) 
 	return clearing(c), true, nil
 }
 
-// holdFirst returns the verdict on what must come before a hold, if is is one and there is anything.
+// holdFirst returns the verdict on what must come before a hold, if is is one and there is
+// anything.
 func (k rules) holdFirst(v View, r Request, is Record, p plan, standings []standing) (verdict, bool, error) {
 	if is.Kind != KindHold {
 		return verdict{}, false, nil
