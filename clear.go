@@ -11,8 +11,7 @@ import (
 // longer counts. Then a change of its own clears it away, and the request is decided again. So no
 // write grows with the state that it finds: an expression of DynamoDB has 4 KB.
 
-// maxCleared is how many old holds or buckets one change turns, clears away or corrects. A change
-// that clears away takes all buckets of a hold, if that is more.
+// maxCleared is how many old holds or buckets one change turns, clears away or corrects.
 const maxCleared = 20
 
 // clearWay returns the verdict that something must be cleared before a charge is written, if so.
@@ -59,8 +58,13 @@ func (v View) refiled() (steps []RecordStep) {
 // come before all others. Their records stay: that the buckets of a hold are gone says that its
 // units have come back. It reports false if no hold is over.
 func (k rules) sweep(v View, r Request, first BucketKey) (verdict, bool, error) {
-	over := v.overBuckets(first)
-	if len(over) == 0 {
+	return k.clearAway(v, r, v.overBuckets(first))
+}
+
+// clearAway returns a change that clears buckets away and gives their units back. It reports false
+// if there are none.
+func (k rules) clearAway(v View, r Request, buckets []Bucket) (verdict, bool, error) {
+	if len(buckets) == 0 {
 		return verdict{}, false, nil
 	}
 	c := k.beginClearing(v, r.key(), r.Now)
@@ -70,7 +74,7 @@ func (k rules) sweep(v View, r Request, first BucketKey) (verdict, bool, error) 
 	}
 	var taken []ChargedWindow
 	drawn := map[string]int64{}
-	for _, b := range over {
+	for _, b := range buckets {
 		switch {
 		case b.Limit != "":
 			taken = append(taken, ChargedWindow{Limit: b.Limit, Start: b.countsIn(), Units: b.Units})
@@ -123,39 +127,84 @@ func (k rules) fullOfHolds(v View, r Request, p plan, standings []standing) (ver
 // own clears some away.
 const maxOver = 4
 
-// makeRoom returns the verdict that holds which are over must be cleared away before another bucket
-// is made, if so.
+// mostBucketBytes is about how many bytes the buckets of a state may take. Holds of one length take
+// less than a fiftieth of it, and holds of all lengths a fifth, under a limit by the week. Only
+// windows that are far shorter than the holds, or grants with long ids, come to more.
+const mostBucketBytes = 64 << 10
+
+// bucketBytes returns about how many bytes the buckets take where they are stored.
+func (s State) bucketBytes() (n int) {
+	for _, b := range s.Buckets {
+		n += len(b.Limit) + len(b.Grant) + 24
+	}
+	return n
+}
+
+// makeRoom returns the verdict that buckets must be cleared away before others are made, if so.
+// These are buckets of holds that are over. If there is no more room, they are also those whose
+// holds were all settled or released.
 func (k rules) makeRoom(v View, r Request, is Record) (verdict, bool, error) {
-	if _, there := bucketAt(v.State.Buckets, is.bucket()); there {
-		return verdict{}, false, nil
-	}
-	over := 0
-	for _, b := range v.State.Buckets {
-		if b.Limit == "" && b.Grant == "" && b.over(v.Now) {
-			over++
+	if v.State.bucketBytes() >= mostBucketBytes {
+		clear, some, err := k.sweep(v, r, BucketKey{})
+		if !some && err == nil {
+			clear, some, err = k.clearAway(v, r, v.emptyBuckets())
 		}
+		if !some && err == nil {
+			err = Errorf(TooMany, nil, "the holds of subject %q take all the room there is for meter %q: they last for too many "+
+				"windows, or draw on too many grants; settle or release some, or hold for a shorter time", r.Subject, r.Meter)
+		}
+		return clear, true, err
 	}
-	if over < maxOver {
+	if _, there := bucketAt(v.State.Buckets, is.bucket()); there || v.overEnds() < maxOver {
 		return verdict{}, false, nil
 	}
 	return k.sweep(v, r, BucketKey{})
 }
 
-// overBuckets returns the buckets of holds that are over, as many as one change clears away. It
-// leaves no hold with a part of its buckets. Those that end as first does are the first.
-func (v View) overBuckets(first BucketKey) (all []Bucket) {
-	together := func(a, b BucketKey) bool { return a.Expires.Equal(b.Expires) && a.Series == b.Series }
+// overEnds returns how many ends of holds are over, and still have buckets.
+func (v View) overEnds() (n int) {
+	for i, b := range v.State.Buckets {
+		if b.over(v.Now) && (i == 0 || !b.together(v.State.Buckets[i-1].BucketKey)) {
+			n++
+		}
+	}
+	return n
+}
+
+// together reports whether two buckets can be of one hold.
+func (k BucketKey) together(o BucketKey) bool {
+	return k.Expires.Equal(o.Expires) && k.Series == o.Series
+}
+
+// overBuckets returns the buckets of holds that are over, as many as one change clears away. Those
+// that end as first does are the first. Buckets that end together stay together, unless they are
+// too many for one change. Then the one that counts the holds is the first to go: once it is gone,
+// the units of its holds come back, and until they all have, they only count for a little longer.
+func (v View) overBuckets(first BucketKey) []Bucket {
 	over := slices.Clone(v.State.Buckets)
 	over = slices.DeleteFunc(over, func(b Bucket) bool { return !b.over(v.Now) })
 	slices.SortStableFunc(over, func(a, b Bucket) int {
-		return cmp.Compare(falseFirst(!together(a.BucketKey, first)), falseFirst(!together(b.BucketKey, first)))
+		return cmp.Compare(falseFirst(!a.together(first)), falseFirst(!b.together(first)))
 	})
-	for i, b := range over {
-		if i >= maxCleared && !together(over[i-1].BucketKey, b.BucketKey) {
-			return over[:i]
-		}
+	if len(over) <= maxCleared {
+		return over
 	}
-	return over
+	n := maxCleared
+	for n > 0 && over[n-1].together(over[n].BucketKey) {
+		n--
+	}
+	if n == 0 {
+		n = maxCleared
+	}
+	return over[:n]
+}
+
+// emptyBuckets returns buckets in which no hold has units any more, as many as one change clears
+// away. Each may be made again, since no hold will look for units in it.
+func (v View) emptyBuckets() []Bucket {
+	empty := slices.Clone(v.State.Buckets)
+	empty = slices.DeleteFunc(empty, func(b Bucket) bool { return b.Units != 0 })
+	return empty[:min(maxCleared, len(empty))]
 }
 
 // falseFirst is a number to sort by.

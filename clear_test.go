@@ -1,6 +1,10 @@
 package headroom
 
-import "testing"
+import (
+	"errors"
+	"testing"
+	"time"
+)
 
 // TestStrayHoldsAreToldBeforeAWindowOpens holds that whatever opens a window first tells the holds
 // that a wrong clock had put elsewhere where they count.
@@ -88,5 +92,99 @@ func TestOldSettlementFindsItsHold(t *testing.T) {
 	first, err := k.settle(Request{Subject: "s", Meter: "slots", Operation: "old", Cost: 40})(v)
 	if err != nil || !first.clears() || first.change.Rotate.IsZero() || len(first.change.Records) != 1 || first.change.Records[0].ID != "old" || first.change.Records[0].Is.String() != released.String() {
 		t.Fatalf("%+v, %v: want a first write that clears the hold away and keeps the id", first, err)
+	}
+}
+
+// TestAnEndOfManyWindowsIsClearedInSteps holds that no change clears away more than fits into a
+// write, though holds that end together may have begun in any number of windows. The first change
+// takes the bucket that says which holds are live.
+func TestAnEndOfManyWindowsIsClearedInSteps(t *testing.T) {
+	hour, err := ParsePeriod("hour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "hour", Period: hour, Units: 100}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := rules{catalog: c}
+	const windows = 300
+	var all []Record
+	var past []Total
+	for i := range windows {
+		start := may.Truncate(time.Hour).Add(time.Duration(i) * time.Hour)
+		all = append(all, Record{Kind: KindHold, Cost: 5, Expires: may.AddDate(1, 0, 0), Windows: []ChargedWindow{{"hour", start, 5}}})
+		past = append([]Total{{Start: start, Units: 5}}, past...)
+	}
+	v := View{Now: may.AddDate(1, 0, 0), Records: map[string]Record{"h": all[0]}, State: State{
+		Counters: map[string]Counter{"hour": {Window: hour.At(past[0].Start), Count: 5, Past: past[1 : HistoryWindows+1]}},
+		Buckets:  bucketsOf(all...), Epoch: k.epoch(may.AddDate(1, 0, 0)),
+	}}
+	ends := k.extend(Request{Subject: "s", Meter: "slots", Operation: "h"}, time.Minute)
+	settles := k.settle(Request{Subject: "s", Meter: "slots", Operation: "h", Cost: 5})
+	first, err := settles(v)
+	if err != nil || !first.clears() || len(first.change.Buckets) > maxCleared {
+		t.Fatalf("%+v, %v: want a first write that clears a part away", first, err)
+	}
+	v.State = first.change.Apply(v.State)
+	if answer, err := settles(v); err != nil || answer.clears() || answer.change == nil {
+		t.Errorf("once its bucket is gone, a settlement is %+v, %v: want a plain deduction", answer, err)
+	}
+	if _, err := ends(v); CodeOf(err) != Expired {
+		t.Errorf("an extension: %v", err)
+	}
+	for n := 1; len(v.State.Buckets) > 0; n++ {
+		next, over, err := k.sweep(v, Request{Subject: "s", Meter: "slots"}, BucketKey{})
+		if err != nil || !over || len(next.change.Buckets) > maxCleared || n > windows/maxCleared+1 {
+			t.Fatalf("sweep %d: %+v, %v", n, next, err)
+		}
+		v.State = next.change.Apply(v.State)
+	}
+	counter := v.State.Counters["hour"]
+	left := counter.Count
+	for _, t := range counter.Past {
+		left += t.Units
+	}
+	if left != 0 {
+		t.Errorf("after all sweeps, %d units have not come back: %+v", left, counter)
+	}
+}
+
+// TestBucketsTakeBoundedRoom holds that a hold which finds all the room for buckets taken clears
+// those away that nobody needs, and if there are none, is an error that says what to do.
+func TestBucketsTakeBoundedRoom(t *testing.T) {
+	c, err := NewCatalog("free", []Plan{{Name: "free", Limits: []Limit{{Meter: "slots", Name: "week", Units: 1 << 40}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := rules{catalog: c}
+	var all []Record
+	for i := range mostBucketBytes/52 + 1 { // each has two buckets, of 24 and 28 bytes
+		all = append(all, Record{Kind: KindHold, Cost: 1, Expires: may.Add(time.Hour + time.Duration(i)*time.Second), Windows: []ChargedWindow{{"week", ISOWeek(may).Start, 1}}})
+	}
+	v := View{Now: may, State: State{
+		Counters: map[string]Counter{"week": {Window: ISOWeek(may), Count: int64(len(all))}}, Buckets: bucketsOf(all...), Epoch: k.epoch(may),
+	}}
+	hold := k.hold(Request{Subject: "s", Meter: "slots", Operation: "one more", Cost: 5}, time.Hour)
+	deduct := k.deduct(Request{Subject: "s", Meter: "slots", Operation: "d", Cost: 5})
+	if _, err := hold(v); !errors.Is(err, TooMany) {
+		t.Errorf("without room, a hold is %v", err)
+	}
+	if answer, err := deduct(v); err != nil || answer.clears() || answer.change == nil {
+		t.Errorf("without room for holds, a deduction is %+v, %v", answer, err)
+	}
+	var released Change
+	for _, r := range all[:2*maxCleared] {
+		released.unreserve(r)
+	}
+	v.State = released.Apply(v.State)
+	before := len(v.State.Buckets)
+	answer, err := hold(v)
+	for n := 0; err == nil && answer.clears() && n < 10; n++ {
+		v.State = answer.change.Apply(v.State)
+		answer, err = hold(v)
+	}
+	if err != nil || answer.change == nil || answer.clears() || v.State.bucketBytes() >= mostBucketBytes {
+		t.Errorf("of %d buckets, %d stay, and a hold is %+v, %v", before, len(v.State.Buckets), answer, err)
 	}
 }

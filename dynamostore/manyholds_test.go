@@ -105,3 +105,46 @@ func TestAnyNumberOfHolds(t *testing.T) {
 		})
 	}
 }
+
+// TestHoldsOfManyWindowsThatEndTogether: rule 17. Holds are far longer than the windows of a limit,
+// so that those which end together have begun in many windows. More than one write clears them
+// away, since each has to fit into an expression.
+func TestHoldsOfManyWindowsThatEndTogether(t *testing.T) {
+	hour, err := headroom.ParsePeriod("hour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := headroom.NewCatalog("free", []headroom.Plan{{Name: "free", Limits: []headroom.Limit{
+		{Meter: "slots", Name: "hour", Units: 10, Period: hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dynoxide, under(catalog))
+	store, err := dynamostore.New(enginetest.Client(t, dynoxide, r.wire, 3), r.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const year = 365 * 24 * time.Hour
+	r.engine, err = headroom.New(store, catalog, headroom.Options{Clock: func() time.Time { return *r.clock }, Horizon: 2 * year})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := *r.clock
+	const windows = 300
+	for i := range windows {
+		r.at(start.Add(time.Duration(i) * time.Hour))
+		if d, err := r.engine.Hold(t.Context(), request("u", fmt.Sprint("h", i), 5), year); err != nil || !d.Allowed {
+			t.Fatalf("%d: %+v, %v", i, d, err)
+		}
+	}
+	r.at(start.Add(year + 40*24*time.Hour)) // an end is at a multiple of 16 days
+	for _, i := range []int{0, windows / 2, windows - 1} {
+		if d, err := r.engine.Settle(t.Context(), request("u", fmt.Sprint("h", i), 3)); err != nil || !d.Allowed {
+			t.Fatalf("%d: %+v, %v", i, d, err)
+		}
+	}
+	if u := r.limits("u")[0]; u.Used != 9 || u.Held != 0 {
+		t.Errorf("%+v", u)
+	}
+}

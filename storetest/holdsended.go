@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,4 +209,34 @@ func clearedForGood(t *testing.T, h Harness) {
 	a.uses(160)
 	w.set(base.Add(4 * time.Minute))
 	a.does(deduct, "the rest", 40, admitted, 200, 0)
+}
+
+// holdsLeaveRoom is about one subject with as many grants as there can be, all with long ids. Its
+// holds draw on all of them, and none ends when another does.
+func holdsLeaveRoom(t *testing.T, h Harness) {
+	w := newWorld(t, h)
+	a := w.account(0)
+	for i := range int64(headroom.MaxGrants) {
+		a.granting(i+1).grant(strings.Repeat("g", 240)+id(i), 1, base.AddDate(0, 1, 0), 0)
+	}
+	const rounds, most = 20, 80 << 10
+	for i := range int64(rounds) {
+		if d, err := a.lasts(time.Duration(i+1)*time.Hour).ask(hold, a.request(id(i), headroom.MaxGrants)); err != nil || d.Reason != admitted {
+			t.Fatalf("round %d: %s, %v", i, text(d), err)
+		}
+		if d, err := a.ask(release, a.request(id(i), headroom.MaxGrants)); err != nil || d.Reason != released {
+			t.Fatalf("round %d: %s, %v", i, text(d), err)
+		}
+	}
+	v, err := w.store.Load(t.Context(), headroom.Query{Key: headroom.Key{Subject: a.subject, Meter: a.meter}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := 0
+	for _, b := range v.State.Buckets {
+		bytes += len(b.Limit) + len(b.Grant)
+	}
+	if bytes > most {
+		t.Errorf("the names of %d buckets take %d bytes, and no hold is live", len(v.State.Buckets), bytes)
+	}
 }

@@ -37,6 +37,8 @@ var holds = []rule{
 		"one late worker must not clear away the holds of others"},
 	{"rule 9", "what was cleared away never takes the units of another hold", clearedForGood,
 		"a clock that goes back may give a hold the end of one that was cleared away"},
+	{"rule 17", "holds that come and go leave room", holdsLeaveRoom,
+		"a subject must not lock itself out by what its holds drew on"},
 	{"case 15", "every worker with a hold dies", workersDie,
 		"all units come back by themselves"},
 	{"case 40", "the work succeeds after the hold was released or expired", succeedsAfterAll,
