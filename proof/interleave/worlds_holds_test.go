@@ -21,6 +21,11 @@ func holdWorlds() []*world {
 			clients: []script{does(deduct("a", 60)), does(settle("h", 40)), does(extend("i", time.Minute, headroom.Expired), release("i", headroom.Expired))},
 		},
 		{
+			name: "a sweep after a sweep", times: []time.Time{sunday, sunday.Add(40 * time.Second), sunday.Add(time.Minute)}, faults: 1, kinds: mayLose, whole: true,
+			before:  []past{{sunday, hold("h", 30, 30*time.Second)}, {sunday, hold("i", 20, 50*time.Second)}},
+			clients: []script{does(deduct("a", 60), deduct("d", 40)), does(settle("i", 10))},
+		},
+		{
 			name: "a sweep, a late hold, and the settlement of the hold that was cleared away", times: later, faults: 2, kinds: mayGoBack, whole: true,
 			before:  []past{{sunday, hold("h", 60, 30*time.Second)}},
 			clients: []script{does(deduct("a", 50), settle("h", 10)), does(hold("i", 20, 30*time.Second)), does(hold("k", 15, 30*time.Second))},
